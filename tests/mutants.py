@@ -21,6 +21,7 @@ REGISTRY: dict[str, str] = {  # the test of each table of mutants, and the room 
     "audit/test_checks.py::test_mutant_is_killed": "",
     "doors/test_mutants.py::test_mutant_is_killed": "doors",
     "doors/test_value_sums.py::test_value_mutant_is_killed": "doors",
+    "doors/test_value_products.py::test_product_mutant_is_killed": "doors",
     "doors/test_unit_counts.py::test_unit_mutant_is_killed": "doors",
     "doors/test_cut.py::test_cut_mutant_is_killed": "doors",
     "doors/test_auto_bins.py::test_bins_mutant_is_killed": "doors",

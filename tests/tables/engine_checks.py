@@ -15,7 +15,7 @@ from maquette.curator import Amount, PrivateTable, ValueEngine
 from maquette.curator.compile import Compiler
 from maquette.curator.compiled import tally
 from maquette.curator.table import engine_of
-from maquette.query import Marginal, ValueSums, forms
+from maquette.query import Marginal, ValueProducts, ValueSums, forms
 from maquette.query.classes.distances import Box
 
 SCHEMA = mq.Schema([
@@ -56,10 +56,14 @@ def questions() -> list[Any]:
     ]
     near = Box(SCHEMA, ["b", "e"]).distance({"b": 120, "e": 10.0})
     sums = [ValueSums(SCHEMA, "c", low=3, high=80, centre=9, axes=["d"], where=mq.where(SCHEMA, "b < 250"))]
+    one, other = forms.ValueSteps("c", 3, 80, 9, 5), forms.ValueSteps("e", -100, 333, 20, 1)
+    three = forms.LevelNumbers("a", (-3, 4))
+    products = [ValueProducts(SCHEMA, pair, axes=["d"]) for pair in ((one, one), (one, other), (three, other))]
     return [
         Marginal(SCHEMA, ["d"], holds),
         Marginal(SCHEMA, [], near),
         *sums,
+        *products,
         *(SimpleNamespace(form=form) for form in made),
     ]
 

@@ -25,11 +25,11 @@ from maquette.query import (
     Expression,
     LinearQuery,
     Marginal,
+    OfValues,
     Program,
     PublicTable,
     Settings,
     Statement,
-    ValueSums,
     question,
     settings_of,
 )
@@ -122,7 +122,14 @@ def context_of(
 ) -> Context:
     """What a statement about a curator's table may refer to; the table's own name is that of its file."""
     unit, name = curator.ledger.terms.unit, curator.table_name if table is None else table
-    return Context(name, unit, curator.relation.max_contributions, dict(public or {}), cuts or "refuse")
+    return Context(
+        name,
+        unit,
+        curator.relation.max_contributions,
+        dict(public or {}),
+        cuts or "refuse",
+        values=curator.keeps_values,
+    )
 
 
 def _settings(asked: object) -> Settings:
@@ -143,7 +150,9 @@ def needed(parsed: Statement | Program) -> tuple[Marginal, ...]:
 
 def _finer(one: Marginal, other: Marginal) -> bool:
     """Whether adding up some columns of one table gives the other."""
-    if not {type(one), type(other)} <= {Marginal, ValueSums}:  # units of groups do not add up
+    if not all(
+        isinstance(table, OfValues) or type(table) is Marginal for table in (one, other)
+    ):  # units of groups do not add up
         return False
     if one.weight.key != other.weight.key or len(one.axes) <= len(other.axes) or _summand(one) != _summand(other):
         return False
@@ -153,10 +162,8 @@ def _finer(one: Marginal, other: Marginal) -> bool:
 
 
 def _summand(marginal: Marginal) -> object:
-    """What a table adds up: rows, or the values of a column, from a centre."""
-    if isinstance(marginal, ValueSums):
-        return marginal.column, marginal.low, marginal.high, marginal.centre
-    return type(marginal)
+    """What a table adds up: rows, or numbers that follow from their values."""
+    return marginal.summand if isinstance(marginal, OfValues) else type(marginal)
 
 
 @dataclass(frozen=True)

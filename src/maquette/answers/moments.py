@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
 from maquette.schema import Integer, Ordered
 
 Ends = tuple[float, float]
+Known = Sequence[Ends]
+"""How far values may lie from what is multiplied, the variance added for that, and how far their mean is from it."""
 
 
 def _mean(total: Ends, rows: Ends, scale: float) -> Ends:
@@ -40,22 +42,26 @@ def _variance(n: float, total: float, squares: float, half: float, sample: float
     return max(0.0, (squares - total * total / n) / (n - sample))
 
 
-def _spread_ends(n: Ends, total: Ends, squares: Ends, half: float, hidden: float, even: float) -> Ends:  # noqa: PLR0917
+def _shifted(mean: Ends, shift: Ends) -> Ends:
+    """The mean of the numbers that are multiplied, where that of the values is known."""
+    return mean[0] - shift[1], mean[1] + shift[1]
+
+
+def _spread_ends(n: Ends, total: Ends, squares: Ends, half: float, known: Known) -> Ends:
     """The standard deviation of the rows at hand, wherever values lie in their bins.
 
     The squares count values as even inside a bin, which adds at most `even` to the variance of the middles. A value is
     its middle plus something of size at most `hidden`, so its deviation differs from the middles' by at most that much.
     """
-    mean, second = _square(_mean(total, n, half)), _mean(squares, n, half**2)
-    low = math.sqrt(max(0.0, max(second[0], 0.0) - mean[1] - even)) - hidden
-    high = math.sqrt(max(0.0, second[1] - mean[0])) + hidden
+    hidden, even, shift = known
+    mean, second = _square(_shifted(_mean(total, n, half), shift)), _mean(squares, n, half**2)
+    low = math.sqrt(max(0.0, max(second[0], 0.0) - mean[1] - even[1])) - hidden[1]
+    high = math.sqrt(max(0.0, second[1] - mean[0])) + hidden[1]
     return max(0.0, low), min(high, half)
 
 
-def _variance_ends(  # noqa: PLR0917
-    n: Ends, total: Ends, squares: Ends, half: Ends, sample: Ends, hidden: Ends, even: Ends
-) -> Ends:
-    low, high = _spread_ends(n, total, squares, half[1], hidden[1], even[1])
+def _variance_ends(n: Ends, total: Ends, squares: Ends, half: Ends, sample: Ends, *known: Ends) -> Ends:
+    low, high = _spread_ends(n, total, squares, half[1], known)
     factor = _corrected(n, sample[0])
     return low**2 * factor[0], high**2 * factor[1]
 
@@ -73,20 +79,20 @@ def _covariance(n: float, x: float, y: float, xy: float, a: float, b: float, sam
     return math.nan if n <= sample else (xy - x * y / n) / (n - sample)
 
 
-def _covariance_ends(  # noqa: PLR0917
-    n: Ends, x: Ends, y: Ends, xy: Ends, a: Ends, b: Ends, sample: Ends, h: Ends, k: Ends
-) -> Ends:
-    low, high = _product_ends(n, x, y, xy, a[1], b[1])
-    slack = a[1] * k[1] + h[1] * b[1]  # a and b reach to the ends of bins, so this holds h k too
+def _covariance_ends(n: Ends, x: Ends, y: Ends, xy: Ends, a: Ends, b: Ends, sample: Ends, *known: Ends) -> Ends:  # noqa: PLR0917
+    one, two = known[:3], known[3:]
+    low, high = _product_ends(n, (x, a[1], one), (y, b[1], two), xy)
+    slack = a[1] * two[0][1] + one[0][1] * b[1]  # a and b reach to the ends of bins, so this holds the product too
     factor, most = _corrected(n, sample[0]), a[1] * b[1]
     low, high = max(low - slack, -most), min(high + slack, most)
     ends = [low * f for f in factor] + [high * f for f in factor]
     return min(ends), max(ends)
 
 
-def _product_ends(n: Ends, x: Ends, y: Ends, xy: Ends, a: float, b: float) -> Ends:  # noqa: PLR0917
-    """The covariance of the middles of bins."""
-    first, second, both = _mean(x, n, a), _mean(y, n, b), _mean(xy, n, a * b)
+def _product_ends(n: Ends, one: tuple[Ends, float, Known], two: tuple[Ends, float, Known], xy: Ends) -> Ends:
+    """The covariance of the numbers that are multiplied; a side is its sum, its reach and what is known of it."""
+    first, second = (_shifted(_mean(total, n, half), known[2]) for total, half, known in (one, two))
+    both = _mean(xy, n, one[1] * two[1])
     product = [p * q for p in first for q in second]
     return both[0] - max(product), both[1] - min(product)
 
@@ -98,13 +104,12 @@ def _correlation(n: float, x: float, y: float, xy: float, xx: float, yy: float, 
     return min(1.0, max(-1.0, _covariance(n, x, y, xy, a, b, 0.0) / math.sqrt(spread)))
 
 
-def _correlation_ends(  # noqa: PLR0917
-    n: Ends, x: Ends, y: Ends, xy: Ends, xx: Ends, yy: Ends, a: Ends, b: Ends, h: Ends, v: Ends, k: Ends, w: Ends
-) -> Ends:
-    low, high = _product_ends(n, x, y, xy, a[1], b[1])
-    one = _spread_ends(n, x, xx, a[1], h[1], v[1])
-    two = _spread_ends(n, y, yy, b[1], k[1], w[1])
-    slack = one[1] * k[1] + h[1] * two[1]
+def _correlation_ends(n: Ends, x: Ends, y: Ends, xy: Ends, xx: Ends, yy: Ends, a: Ends, b: Ends, *known: Ends) -> Ends:  # noqa: PLR0917
+    first, second = known[:3], known[3:]
+    low, high = _product_ends(n, (x, a[1], first), (y, b[1], second), xy)
+    one = _spread_ends(n, x, xx, a[1], first)
+    two = _spread_ends(n, y, yy, b[1], second)
+    slack = one[1] * second[0][1] + first[0][1] * two[1]
     least, most = one[0] * two[0], one[1] * two[1]
 
     def divided(value: float, side: int) -> float:

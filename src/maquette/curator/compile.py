@@ -26,6 +26,7 @@ from maquette.curator.compiled import (
     Contrasted,
     Counted,
     Integers,
+    Multiplied,
     Records,
     Signed,
     Summed,
@@ -36,6 +37,7 @@ from maquette.curator.compiled import (
     frozen,
 )
 from maquette.curator.engines.api import Amount
+from maquette.curator.factors import copied, factor_of
 from maquette.curator.numbers import Floats, floats, integers, refuse_inexact
 from maquette.errors import MaquetteError, QueryError
 from maquette.query import (
@@ -55,6 +57,7 @@ from maquette.query import (
     Statistic,
     Term,
     UnitCounts,
+    ValueProducts,
     ValueSums,
     checked_points,
     digest_of,
@@ -129,6 +132,8 @@ class Compiler:
                 return self._amounts(form)
             case given.ValueSums():
                 return self._value_sums(form)
+            case given.ValueProducts():
+                return self._value_products(form)
             case given.UnitCells():
                 return self._units(form)
             case given.ParitySums():
@@ -173,8 +178,7 @@ class Compiler:
         return self._weighed(_Facts(own.key, own.columns, own.shape, own.grid), own.moves, own, weigh)
 
     def _value_sums(self, form: given.ValueSums) -> Compiled:
-        if not self._values:
-            raise QueryError("this table keeps no values beside its levels", advice="open it with open_table")
+        self._check_values()
         (name,) = _names([form.column])
         low, high, centre = (plain.whole(getattr(form, end), end) for end in ("low", "high", "centre"))
         where, axes = self._weight(form.where), self._axes(form.axes)
@@ -186,15 +190,32 @@ class Compiler:
             view = self._view(own.columns)
             counted, places = frozen(_whole(where, view.weights(where))), frozen(_places(table, view))
             return Valued(**facts, moves=own.moves, amount=amount, counted=counted, places=places)
-        return Valued(
-            **facts,
-            moves=own.moves,
-            few=False,
-            steps=_steps(table),
-            amount=amount,
-            weigh=lambda records: np.broadcast_to(_whole(where, self._records(records).weights(where)), len(records)),
-            place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
+        return Valued(**facts, moves=own.moves, few=False, amount=amount, **self._visiting(table))
+
+    def _value_products(self, form: given.ValueProducts) -> Compiled:
+        self._check_values()
+        where, axes = self._weight(form.where), self._axes(form.axes)
+        own = ValueProducts(self.schema, [copied(factor) for factor in form.factors], axes=axes, where=where)
+        facts = _Facts(own.key, own.columns, own.shape, own.grid)._asdict()
+        factors = tuple(factor_of(self.schema, factor) for factor in own.factors)
+        return Multiplied(
+            **facts, moves=own.moves, few=False, factors=factors, **self._visiting(Marginal(self.schema, axes, where))
         )
+
+    def _check_values(self) -> None:
+        if not self._values:
+            raise QueryError("this table keeps no values beside its levels", advice="open it with open_table")
+
+    def _visiting(self, table: Marginal) -> dict[str, Any]:
+        """How the records of a table are visited: the weight and the place of each, and the look-ups they take."""
+        where = table.weight
+        return {
+            "steps": _steps(table),
+            "weigh": lambda records: np.broadcast_to(
+                _whole(where, self._records(records).weights(where)), len(records)
+            ),
+            "place": lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
+        }
 
     def _units(self, form: given.UnitCells) -> Compiled:
         if not self._keeps_units:
@@ -204,13 +225,9 @@ class Compiler:
             )
         where, axes = self._weight(form.where), self._axes(form.axes)
         own, table = UnitCounts(self.schema, axes, where), Marginal(self.schema, axes, where)
-        return UnitsCounted(
-            **_Facts(own.key, own.columns, own.shape, own.grid)._asdict(),
-            moves=own.moves,
-            steps=_steps(table) + SEARCH,
-            weigh=lambda records: np.broadcast_to(_whole(where, self._records(records).weights(where)), len(records)),
-            place=lambda records: np.broadcast_to(_places(table, self._records(records)), len(records)),
-        )
+        facts = _Facts(own.key, own.columns, own.shape, own.grid)._asdict()
+        visiting = self._visiting(table)
+        return UnitsCounted(**facts, moves=own.moves, **{**visiting, "steps": visiting["steps"] + SEARCH})
 
     def _weighed(self, facts: _Facts, moves: Moves, table: Marginal, weigh: Callable[[_View], Integers]) -> Compiled:
         """A weight for every cell if there are few cells, otherwise for every record."""

@@ -17,13 +17,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maquette.curator.engines.api import Amount, Engine, SpreadEngine, UnitEngine, ValueEngine
 from maquette.query import KeyIndex, Moves, Parities, Statistic
+
+if TYPE_CHECKING:
+    from maquette.curator.factors import Factor
 
 FEW_CELLS = 2**22  # a public bound: whether cells or records are visited never depends on the data
 
@@ -165,8 +168,39 @@ class Valued(Compiled):
         assert self.weigh is not None
         assert self.place is not None
         total = np.zeros(self.shape, dtype=np.int64)
-        for records, amounts in engine.amounts(self.amount):
+        for records, (amounts,) in engine.amounts(self.amount):
             added = amounts * np.clip(self.weigh(records), 0, 1)
+            total += scattered(np.broadcast_to(self.place(records), len(records)), added, self.shape)
+        return total
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Multiplied(Compiled):
+    """The products of two factors, added up where a row is counted: a row adds its clamped product.
+
+    Each factor is clamped to the ends from which `moves` was computed, and the product to `moves`. It reads records;
+    `weigh` and `place` are as in `ByRecord`.
+    """
+
+    factors: tuple[Factor, ...]
+    weigh: Callable[[Records], Integers]
+    place: Callable[[Records], Integers]
+
+    @property
+    def reads(self) -> Sequence[tuple[str, ...]]:
+        """No counts."""
+        return []
+
+    def values(self, engine: Engine) -> Integers:
+        """Added up over the records."""
+        if not isinstance(engine, ValueEngine):
+            raise AssertionError("products of values were compiled for a table that keeps none")
+        wanted = dict.fromkeys(factor.amount for factor in self.factors if factor.amount is not None)
+        total = np.zeros(self.shape, dtype=np.int64)
+        for records, found in engine.amounts(*wanted):
+            amounts = dict(zip(wanted, found, strict=True))
+            added = math.prod(factor.of(records, amounts) for factor in self.factors)
+            added = clamped(np.asarray(added), self.moves.low, self.moves.high) * np.clip(self.weigh(records), 0, 1)
             total += scattered(np.broadcast_to(self.place(records), len(records)), added, self.shape)
         return total
 

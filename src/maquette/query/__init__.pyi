@@ -68,6 +68,7 @@ from .marginal import (
     marginal_of as marginal_of,
 )
 from .moves import LARGEST as LARGEST, Movable as Movable, Moves as Moves
+from .of_values import OfValues as OfValues
 from .sql.context import Context as Context
 from .sql.grammar import written as written
 from .sql.joins import loose_join as loose_join
@@ -114,6 +115,7 @@ from .steps import (
 )
 from .sums import Sum as Sum
 from .unit_counts import UnitCounts as UnitCounts
+from .value_products import ValueProducts as ValueProducts, ends_of as ends_of, nearest as nearest
 from .value_sums import ValueSums as ValueSums
 from .waves import (
     inverse_waves as inverse_waves,

@@ -75,6 +75,43 @@ class ValueSums:
     where: Weight
 
 
+@dataclass(frozen=True)
+class ValueSteps:
+    """A factor: a column's value less `centre`, in whole numbers of an odd `step`, to the nearest; 0 if it is missing.
+
+    Values are clamped to [`low`, `high`]; all numbers are steps of the column's `value_grid`.
+    """
+
+    column: str
+    low: int
+    high: int
+    centre: int
+    step: int
+
+
+@dataclass(frozen=True)
+class LevelNumbers:
+    """A factor: a whole number for each level of a column."""
+
+    column: str
+    numbers: tuple[int, ...]
+
+
+Factor = ValueSteps | LevelNumbers
+
+
+@dataclass(frozen=True, eq=False)
+class ValueProducts:
+    """For every cell, the sum of the product of two factors over the rows for which `where` holds.
+
+    At least one is of values. A square is the same factor twice.
+    """
+
+    factors: Sequence[Factor]
+    axes: Sequence[str | Sequence[Weight]]
+    where: Weight
+
+
 @dataclass(frozen=True, eq=False)
 class UnitCells:
     """For every cell, the number of privacy units that have a row in it for which `where` holds."""
@@ -123,7 +160,7 @@ class OfHistogram:
     sensitivity: float
 
 
-Form = Cells | UnitCells | Amounts | ValueSums | Listed | Combined | Residual | ParitySums | OfHistogram
+Form = Cells | UnitCells | Amounts | ValueSums | ValueProducts | Listed | Combined | Residual | ParitySums | OfHistogram
 
 
 class Asked(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 
 from maquette.errors import QueryError
@@ -11,10 +11,11 @@ from maquette.query import forms
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
 from maquette.query.moves import LARGEST, Moves
+from maquette.query.of_values import OfValues
 from maquette.schema import Schema
 
 
-class ValueSums(Marginal):
+class ValueSums(OfValues):
     """For every cell of `axes`, the sum of a column's values over the rows for which `where` holds.
 
     Values are whole steps of the column's `value_grid`; each is clamped to [`low`, `high`] (default: the declared
@@ -52,23 +53,11 @@ class ValueSums(Marginal):
         self.low = grid.low if low is None else low
         self.high = grid.high if high is None else high
         self.centre = centre
-        if not all(type(number) is int for number in (self.low, self.high, centre)) or not self.low <= self.high:
-            raise QueryError(f"values run from {self.low} to {self.high} around {centre}", expected="whole numbers")
-        ends = self.low, self.high, self.low - centre, self.high - centre  # all within 64 bits where rows are read
-        if max(map(abs, ends)) > LARGEST:
-            raise QueryError(
-                f"values from {self.low} to {self.high} less {centre} exceed {LARGEST:,} steps",
-                advice="declare a smaller range or precision",
-            )
+        check_ends(self.low, self.high, centre)
         if not self.weight.is_predicate:
             raise QueryError(
                 "values are added up where a predicate holds", advice="`where` weighs rows between 0 and 1"
             )
-
-    @property
-    def grid(self) -> int:
-        """Sums are whole numbers of steps."""
-        return 1
 
     @property
     def form(self) -> forms.Form:
@@ -78,16 +67,13 @@ class ValueSums(Marginal):
 
     @property
     def moves(self) -> Moves:
-        """What one row adds to the cells; 0 is included if a row may be in no cell, or its value missing."""
-        plain = Marginal(self.schema, self.axes, self.weight)
-        everywhere = plain.moves.everywhere and self.weight.whole_bounds == (1, 1)
-        everywhere = everywhere and not self.schema[self.column].nullable
-        low, high = self.low - self.centre, self.high - self.centre
-        return (
-            Moves(low, high, self.cells, everywhere=True)
-            if everywhere
-            else Moves(min(low, 0), max(high, 0), self.cells, everywhere=False)
-        )
+        """What one row adds to the cells."""
+        return self._moves(missing=self.schema[self.column].nullable)
+
+    @property
+    def summand(self) -> Hashable:
+        """See `OfValues`."""
+        return self.column, self.low, self.high, self.centre
 
     @cached_property
     def key(self) -> str:
@@ -98,3 +84,15 @@ class ValueSums(Marginal):
 
     def __repr__(self) -> str:
         return f"ValueSums({self.column} by {' x '.join(self.names) or 'total'}: {self.cells} cells)"
+
+
+def check_ends(low: int, high: int, centre: int) -> None:
+    """Refuse values between ends that are not whole numbers, not in order, or beyond what a sum can hold."""
+    if not all(type(number) is int for number in (low, high, centre)) or not low <= high:
+        raise QueryError(f"values run from {low} to {high} around {centre}", expected="whole numbers")
+    ends = low, high, low - centre, high - centre  # all within 64 bits where rows are read
+    if max(map(abs, ends)) > LARGEST:
+        raise QueryError(
+            f"values from {low} to {high} less {centre} exceed {LARGEST:,} steps",
+            advice="declare a smaller range or precision",
+        )

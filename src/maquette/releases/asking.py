@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.answers import OutputColumn
-from maquette.query import LinearQuery, Marginal, Measure, Output
+from maquette.query import LinearQuery, Marginal, Measure, Output, ValueSums
 from maquette.releases.binned import of_bins
 from maquette.releases.bounds import Asked, Bound, logical
 from maquette.releases.sums import SumTable, sum_for
@@ -50,11 +50,13 @@ def _count(release: Release, asked: Asked, model: float) -> float:
 def column_of(release: Release, output: Output, confidence: float) -> OutputColumn:
     """An output of a statement: the value of each group, its interval and the kind of it."""
     assert output.measure is not None
-    table = sum_for(release.sums, output.measure.values)
+    values = output.measure.values
+    assert values is None or isinstance(values, ValueSums), "a release multiplies levels"
+    table = sum_for(release.sums, values)
     if table is not None:
         return _of_values(release, output, table, confidence)
-    if output.measure.values is not None:
-        return of_bins(release, output, output.measure.values, confidence, LARGEST)
+    if values is not None:
+        return of_bins(release, output, values, confidence, LARGEST)
     measure, shape = output.measure, output.measure.marginal.shape
     shape = shape[:-1] if measure.signed else shape
     value, low, high = (np.zeros(shape) for _ in range(3))

@@ -14,7 +14,7 @@ from maquette.answers import Answered, AnswerTable, OutputColumn, Source, report
 from maquette.bounded import PAGE
 from maquette.estimates import Columns, spread
 from maquette.privacy import DiscreteGaussian, Loss, sum_half_width
-from maquette.query import LinearQuery, Output, Program, Statement, ValueSums
+from maquette.query import LinearQuery, OfValues, Output, Program, Statement
 from maquette.session.guard_policy import guessed
 from maquette.session.model import Model
 from maquette.session.own import Direct, Guarded, Own, Rented, Slice
@@ -226,7 +226,7 @@ def measured(direct: Direct, widths: Widths) -> Reading:
     values, each, numbers = measurement.values / unit, spread(measurement) / unit, 1
     if direct.halved:
         values, numbers = values[..., 1] - values[..., 0], 2
-    elif direct.signed and not isinstance(measurement.question, ValueSums):
+    elif direct.signed and not isinstance(measurement.question, OfValues):
         values = values[..., 0]
     gaussian = isinstance(measurement.event, DiscreteGaussian)
     if (rows := direct.centre) is not None:

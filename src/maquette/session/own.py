@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maquette.curator import Measurement
 from maquette.estimates import Columns
-from maquette.query import Marginal, ValueSums
+from maquette.query import Marginal, OfValues
 from maquette.session.precision.view import Component
 
 
@@ -41,7 +41,7 @@ class Direct:
     def halved(self) -> bool:
         """Whether the two halves of a signed sum were measured."""
         question = self.measurement.question
-        return self.signed and isinstance(question, Marginal) and not isinstance(question, ValueSums)
+        return self.signed and isinstance(question, Marginal) and not isinstance(question, OfValues)
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,15 @@ from maquette.query import (
     Expression,
     LinearQuery,
     Marginal,
+    OfValues,
     Output,
     Program,
     Statement,
     Term,
     UnitCounts,
+    ValueProducts,
     ValueSums,
+    forms,
     key_of,
     question,
 )
@@ -47,14 +50,14 @@ MAX_GROUPS = 2**9  # along one axis: the matrix that keeps them apart has their 
 class Goal:
     """A marginal to be known within the tolerance; if signed, its last axis is (negative, positive).
 
-    A sum of a column whose bins hold several values has `values`, the same sum of the values themselves: then that is
+    A sum over bins that hold several values has `values`, the same sum of the values themselves: then that is
     measured, exactly as asked, and the marginal only says what the public model makes of it. Numbers of such a goal
     are in units of the most that one row can add, as those of every other goal are.
     """
 
     marginal: Marginal
     signed: bool = False
-    values: ValueSums | None = None
+    values: OfValues | None = None
     scale: float = 1.0  # what a number of the marginal is worth in units of the values
     centred: bool = False  # measured as what it differs from half of the rows
 
@@ -261,15 +264,14 @@ def goals_of(output: Output) -> tuple[Goal, ...]:
 
 def unit_of(asked: object) -> int:
     """The most that one row adds to a number of what is measured, where values are added up; 1 for counts."""
-    return asked.moves.size if isinstance(asked, ValueSums) else 1
+    return asked.moves.size if isinstance(asked, OfValues) else 1
 
 
 def stored(goal: Goal) -> dict[str, Any]:
     """A goal as exact, public JSON."""
     facts = {**as_json(goal.marginal), "signed": goal.signed, **({"centred": True} if goal.centred else {})}
     if (values := goal.values) is not None:
-        ends = {"column": values.column, "low": values.low, "high": values.high, "centre": values.centre}
-        facts["values"] = {**as_json(values), **ends}
+        facts["values"] = {**as_json(values), **_summand(values)}
     return facts
 
 
@@ -278,9 +280,27 @@ def restored(schema: Schema, facts: Mapping[str, Any]) -> Goal:
     given, values = facts.get("values"), None
     if given is not None:
         table = from_json(schema, given)
-        ends = {name: given[name] for name in ("low", "high", "centre")}
-        values = ValueSums(schema, given["column"], axes=table.axes, where=table.weight, **ends)
+        values = _values(schema, given, {"axes": table.axes, "where": table.weight})
     return Goal(from_json(schema, facts), facts["signed"], values, centred=facts.get("centred", False))
+
+
+def _summand(values: OfValues) -> dict[str, Any]:
+    """What a question adds up, as JSON."""
+    if isinstance(values, ValueProducts):
+        return {"factors": [vars(factor) for factor in values.factors]}
+    assert isinstance(values, ValueSums)
+    return {"column": values.column, "low": values.low, "high": values.high, "centre": values.centre}
+
+
+def _values(schema: Schema, given: Mapping[str, Any], table: Mapping[str, Any]) -> OfValues:
+    """The question that adds up what `_summand` described over the cells of a table."""
+    if "factors" not in given:
+        return ValueSums(schema, given["column"], **{name: given[name] for name in ("low", "high", "centre")}, **table)
+    factors = [
+        forms.LevelNumbers(one["column"], tuple(one["numbers"])) if "numbers" in one else forms.ValueSteps(**one)
+        for one in given["factors"]
+    ]
+    return ValueProducts(schema, factors, **table)
 
 
 def as_json(marginal: Marginal) -> dict[str, Any]:

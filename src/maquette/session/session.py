@@ -349,10 +349,11 @@ class Session(Streams):
         """Parse a question; an invalid one is refused here."""
         cuts = (settings_of(asked) if settings is None else settings).cuts
         context = self.context if cuts is None else replace(self.context, cuts=cuts)
-        question = Question.of(self.curator.schema, asked, context)
         # Sessions that began when sums were of the middles of bins go on with them: one answer for ever.
         values = self.curator.keeps_values and self._record.begun != {}
-        return question if values else question.on_levels
+        if values:
+            return Question.of(self.curator.schema, asked, context)
+        return Question.of(self.curator.schema, asked, replace(context, values=False)).on_levels
 
     def peek(self, asked: QuestionLike) -> Answered:
         """The answer from what is known now, however wide its interval; nothing is charged or stored.

@@ -24,9 +24,11 @@ from maquette.audit.reference.forms import (
 )
 from maquette.audit.reference.hostile import hostile
 from maquette.audit.reference.leaves import Additive, Cut, Listed, distance
+from maquette.audit.reference.products import ProductTable
 from maquette.audit.reference.statements import FUNCTIONS, Function, SumInSql
 from maquette.audit.reference.universes import Record
 from maquette.audit.reference.weighing import And, Constant, Not, Or, Product, Weight
+from maquette.query.forms import LevelNumbers, ValueSteps
 from maquette.schema import Boolean, Category, Date, Integer, Number, Schema
 
 MOST_CELLS = 400  # values per question, so that many questions fit into a minute
@@ -56,6 +58,7 @@ class Drawing:
             (self._sum_in_sql, 0.03),
             (self._amounts, 0.03),
             (self._values, 0.05),
+            (self._products, 0.04),
             (self._function, 0.02),
             (self._keys, 0.08),
             (self._raw_keys, 0.04),
@@ -116,6 +119,26 @@ class Drawing:
         low, high = self._ends(grid.low, grid.high)
         centre = int(self.rng.choice([0, 0, low, high, (low + high) // 2, low - 1, high + 7, 2**28]))
         return ValueTable(self.schema, column.name, low, high, self._axes(), self._maybe(), centre)
+
+    def _products(self) -> Form | None:
+        valued = [column for column in self.schema if column.value_grid is not None]
+        if not valued:
+            return None
+        first = self._steps(valued[self.rng.integers(len(valued))])
+        if self.rng.random() < 0.4:
+            return ProductTable(self.schema, (first, first), self._axes(), self._maybe())
+        column = self.schema.columns[self.rng.integers(len(self.schema))]
+        numbers = (-3, 0, 1, 2, 7, -(2**14), 2**14)
+        levels = LevelNumbers(column.name, tuple(numbers[i] for i in self.rng.integers(len(numbers), size=column.size)))
+        second = levels if column.value_grid is None else self._steps(column)
+        return ProductTable(self.schema, (first, second), self._axes(), self._maybe())
+
+    def _steps(self, column: Any) -> ValueSteps:
+        """A factor of values that stays within 2^14, so that every product is one that a row may add."""
+        low, high = self._ends(column.value_grid.low, column.value_grid.high)
+        centre = int(self.rng.choice([0, low, high, (low + high) // 2, high + 7]))
+        least = -(-max(abs(low - centre), abs(high - centre)) // 2**14) | 1
+        return ValueSteps(column.name, low, high, centre, least + 2 * int(self.rng.integers(0, 4)))
 
     def _ends(self, low: int, high: int) -> tuple[int, int]:
         """The range itself, a part of it, or one that it does not reach."""

@@ -85,8 +85,8 @@ class ValueEngine(Engine, Protocol):
     def sums(self, columns: Sequence[str], amount: Amount) -> NDArray[np.int64]:
         """The sum of the records' amounts in every cell of `columns`: axes in the order asked, read-only."""
 
-    def amounts(self, amount: Amount) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
-        """The encoded records in chunks, each with the amount of every record."""
+    def amounts(self, *amounts: Amount) -> Iterator[tuple[NDArray[np.int32], tuple[NDArray[np.int64], ...]]]:
+        """The encoded records in chunks, each with the amounts of every record: one array for each that was asked."""
 
 
 @runtime_checkable

@@ -48,14 +48,15 @@ class EncodedEngine(CountingEngine):
 
     def sums(self, columns: Sequence[str], amount: Amount) -> NDArray[np.int64]:
         """The sum of the records' amounts in every cell of `columns`."""
-        return added(self.schema, columns, self.amounts(amount))
+        return added(self.schema, columns, ((records, one) for records, (one,) in self.amounts(amount)))
 
-    def amounts(self, amount: Amount) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
-        """The encoded records in chunks, each with the amount of every record."""
-        place = valued(self.schema).index(checked(self.schema, amount))
+    def amounts(self, *amounts: Amount) -> Iterator[tuple[NDArray[np.int32], tuple[NDArray[np.int64], ...]]]:
+        """The encoded records in chunks, each with the amounts of every record."""
+        kept = valued(self.schema)
+        places = [(kept.index(checked(self.schema, amount)), amount) for amount in amounts]
         for planes, values in self._chunks():
             for records, part in _parts(self.schema, planes):
-                yield records, clamped(values[place, part], amount)
+                yield records, tuple(clamped(values[place, part], amount) for place, amount in places)
 
     @property
     def keeps_units(self) -> bool:

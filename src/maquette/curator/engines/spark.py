@@ -48,7 +48,7 @@ class SparkEngine(CountingEngine):
         """Refused: records stay with the executors; see `spread`."""
         _refuse()
 
-    def amounts(self, amount: Amount) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+    def amounts(self, *amounts: Amount) -> Iterator[tuple[NDArray[np.int32], tuple[NDArray[np.int64], ...]]]:
         """Refused: records stay with the executors; see `spread`."""
         _refuse()
 

@@ -7,7 +7,7 @@ know already. So no aggregate reads rows in a way of its own; the wall prices an
 |---|---|
 | count, sum, avg | n; the sum; both |
 | var, stddev | n, the sum and the sum of squares, measured from the middle of the declared range |
-| covar, corr | n, both sums, the sum of products (and both sums of squares) |
+| covar, corr | n, both sums, the sum of products (and both sums of squares), of values where the table keeps them |
 | median, quantile | n, and for each level the rows at or below it: one table of the column gives them all |
 """
 
@@ -23,6 +23,7 @@ from sqlglot import exp
 
 from maquette.errors import QueryError
 from maquette.query.expression import located, where
+from maquette.query.forms import ValueSteps
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
 from maquette.query.sql import weights
@@ -36,6 +37,7 @@ from maquette.query.sql.keeping import Kept, kept_by
 from maquette.query.sql.levels import on_levels, refuse_nan
 from maquette.query.sql.parser import Reader, is_literal
 from maquette.query.sql.quantiles import quantile
+from maquette.query.sql.scales import Scale, multiplied, scale_of
 from maquette.query.sql.statement import Measure, Output
 from maquette.query.sql.weights import Piece
 from maquette.query.unit_counts import UnitCounts
@@ -367,17 +369,33 @@ class Aggregates:
         )
         return (keep.key, parts)
 
-    def _summed(
-        self, pieces: list[Piece], keep: LinearQuery, centre: float = 0.0, power: int = 1, *, own: bool = False
-    ) -> Any:
+    def _summed(self, pieces: list[Piece], keep: LinearQuery, centre: float = 0.0, *, own: bool = False) -> Any:
         """A sum; `own`: of a column's own values, where they are kept. Moments need the numbers that they square."""
 
         def make(title: str, axes: tuple[Axis, ...]) -> Output:
-            measure = weights.total(self.schema, pieces, axes, keep, centre, power)
+            measure = weights.total(self.schema, pieces, axes, keep, centre)
             return Output(title, "sum", measure=measure if own else replace(measure, values=None))
 
-        identity = ("sum", self._identity(pieces, keep), centre, power, own)
-        return self.number(identity, "sum", make, (pieces, keep, centre, power))
+        identity = ("sum", self._identity(pieces, keep), centre, own)
+        return self.number(identity, "sum", make, (pieces, keep, centre, 1))
+
+    def _squared(self, pieces: list[Piece], keep: LinearQuery, centre: float, scale: Scale | None) -> Any:
+        """A sum of squares; with a scale, of a column's own values where it has any."""
+
+        def make(title: str, axes: tuple[Axis, ...]) -> Output:
+            measure = weights.total(self.schema, pieces, axes, keep, centre, 2)
+            values = multiplied(self.schema, [scale] * 2, axes, keep)
+            return Output(title, "sum", measure=replace(measure, values=values))
+
+        identity = ("squares", self._identity(pieces, keep), centre, scale)
+        return self.number(identity, "sum", make, (pieces, keep, centre, 2))
+
+    def _scales(self, keep: LinearQuery, *arguments: tuple[list[Piece], float]) -> list[Scale | None]:
+        """How columns are multiplied by their values, from their centres; None for each if they are by their levels."""
+        scales = [scale_of(self.schema, pieces, centre) for pieces, centre in arguments]
+        valued = any(scale is not None and isinstance(scale.factor, ValueSteps) for scale in scales)
+        own = self.context.values and keep.is_predicate and valued and None not in scales
+        return scales if own else [None] * len(scales)
 
     def _rows(self, keep: LinearQuery, *arguments: list[Piece]) -> LinearQuery:
         for pieces in arguments:
@@ -409,42 +427,58 @@ class Aggregates:
             return exp.Mul(this=exp.convert(factor), expression=self._spread(type(node)(this=scaled.column), keep))
         pieces = self.pieces(node.this)
         counted, centre = self._rows(keep, pieces), self._centred(pieces)
+        (scale,) = self._scales(counted, (pieces, centre))
         parts = [
             self.counted(counted),
-            self._summed(pieces, counted, centre),
-            self._summed(pieces, counted, centre, 2),
+            self._summed(pieces, counted, centre, own=scale is not None),
+            self._squared(pieces, counted, centre, scale),
         ]
-        return call(name, *parts, weights.reach(pieces), float(sample), *weights.hidden(pieces))
+        reach, *hidden = _known(pieces, scale)
+        return call(name, *parts, reach, float(sample), *hidden)
 
     def _pair(self, node: Any, keep: LinearQuery) -> Any:
         first, second = (self._plain(argument) for argument in (node.this, node.expression))
         counted = self._rows(keep, [first], [second])
         one, two = self._centred([first]), self._centred([second])
+        scales = self._scales(counted, ([first], one), ([second], two))
+        own = None not in scales
 
         def make(title: str, axes: tuple[Axis, ...]) -> Output:
             measure = weights.product(self.schema, first, second, axes, counted, (one, two))
-            return Output(title, "sum", measure=measure)
+            values = multiplied(self.schema, scales, axes, counted)
+            return Output(title, "sum", measure=replace(measure, values=values))
 
-        identity = ("product", self._identity([first], counted), self._identity([second], counted))
+        identity = ("product", self._identity([first], counted), self._identity([second], counted), own)
         parts = [
             self.counted(counted),
-            self._summed([first], counted, one),
-            self._summed([second], counted, two),
+            self._summed([first], counted, one, own=own),
+            self._summed([second], counted, two, own=own),
             self.number(identity, "sum", make),
         ]
-        halves = [weights.reach([first]), weights.reach([second])]
-        hidden = [weights.hidden([first]), weights.hidden([second])]
+        (a, *hidden), (b, *others) = _known([first], scales[0]), _known([second], scales[1])
         if isinstance(node, exp.Corr):
-            squares = [self._summed([first], counted, one, 2), self._summed([second], counted, two, 2)]
-            return call("mq_correlation", *parts, *squares, *halves, *hidden[0], *hidden[1])
+            parts.append(self._squared([first], counted, one, scales[0]))
+            parts.append(self._squared([second], counted, two, scales[1]))
+            return call("mq_correlation", *parts, a, b, *hidden, *others)
         sample = float(isinstance(node, exp.CovarSamp))
-        return call("mq_covariance", *parts, *halves, sample, hidden[0][0], hidden[1][0])
+        return call("mq_covariance", *parts, a, b, sample, *hidden, *others)
 
     def _plain(self, node: Any) -> Piece:
         (piece, *more) = self.pieces(node)
         if more or piece.keep is not None:
             self.source.refuse(node, "a CASE in covar or corr is", "use columns, or expressions on one column")
         return piece
+
+
+def _known(pieces: list[Piece], scale: Scale | None) -> tuple[float, float, float, float]:
+    """What formulas of moments know of an argument.
+
+    How far its numbers reach from the centre, how far a value may lie from the number that is multiplied, the largest
+    variance that was added for that, and how far its sum over n rows may be off that of these numbers, by n.
+    """
+    if scale is None:
+        return weights.reach(pieces), *weights.hidden(pieces), 0.0
+    return scale.reach, scale.hidden, 0.0, scale.hidden
 
 
 __all__ = ["Aggregates", "is_aggregate", "named"]

@@ -16,7 +16,7 @@ class Context:
     """The names of a question. Without `table`, any name is the private table.
 
     `unit` is the column that names the privacy unit, and `unit_rows` how many rows of it are kept at most. `cuts` says
-    what happens to a comparison that cuts through a bin.
+    what happens to a comparison that cuts through a bin. With `values`, the table keeps values beside its levels.
     """
 
     table: str | None = None
@@ -24,6 +24,7 @@ class Context:
     unit_rows: int = 1
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     cuts: CutRule = "refuse"
+    values: bool = False
 
     def knows(self, name: str) -> bool:
         """Whether a name is the private table's."""
@@ -33,7 +34,7 @@ class Context:
     def key(self) -> tuple[object, ...]:
         """What a parsed question depends on, besides its text and the schema."""
         tables = tuple(sorted((name, table.digest) for name, table in self.public.items()))
-        return (self.table, self.unit, self.unit_rows, self.cuts, tables)
+        return (self.table, self.unit, self.unit_rows, self.cuts, self.values, tables)
 
 
 NOTHING = Context()

@@ -71,8 +71,9 @@ SECTIONS = (
     ),
     Section(
         "Spread and relation",
-        "Variance, standard deviation, covariance and correlation, from counts, sums, squares and products of levels. "
-        "Values are taken to be even inside a bin; the interval allows for any place in it, so narrow bins help.",
+        "Variance, standard deviation, covariance and correlation, from counts, sums, squares and products of the "
+        "values themselves. A release, and an expression of several columns, has those of levels: values are taken to "
+        "be even inside a bin, and the interval allows for any place in it, so narrow bins help.",
         (
             "SELECT var_samp(age), stddev(age) FROM people",
             "SELECT corr(age, visits) AS r, covar_pop(age, visits) AS c FROM people",

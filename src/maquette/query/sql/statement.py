@@ -21,9 +21,9 @@ from maquette.errors import QueryError
 from maquette.query.expression import Expression, where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Buckets, Marginal
+from maquette.query.of_values import OfValues
 from maquette.query.sql.possible import possible
 from maquette.query.sql.settings import split
-from maquette.query.value_sums import ValueSums
 from maquette.schema import Schema
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Measure:
     scale: float
     signed: bool
     centre: float = 0.0
-    values: ValueSums | None = None
-    """The same sum of the column's own values, where its bins hold several."""
+    values: OfValues | None = None
+    """The same sum of the rows' own values, where bins hold several."""
     ends: tuple[float, float] | None = None
 
     def on_values(self) -> Measure:
