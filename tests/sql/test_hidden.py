@@ -17,25 +17,29 @@ SCHEMA = mq.Schema(
         mq.Integer("x", 0, 99, width=10),
         mq.Number("y", edges=[0, 5, 20, 40]),
         mq.Integer("z", 0, 9),
+        mq.Boolean("b"),
     ]
 )
-ASKED = ["var_pop(x)", "stddev(x)", "stddev_pop(y)", "covar_pop(x, y)", "covar_samp(x, z)", "corr(x, y)", "corr(y, z)"]
+ASKED = [
+    "var_pop(x)", "stddev(x)", "stddev_pop(y)", "covar_pop(x, y)", "covar_samp(x, z)", "corr(x, y)", "corr(y, z)",
+    "covar_pop(x / 4, 1 - y)", "corr(2 - x, 3 * y)", "corr(y, b)",
+]  # fmt: skip
 
 
 def even(rng: np.random.Generator) -> dict[str, Any]:
     x = rng.integers(0, 100, ROWS)
-    return {"x": x, "y": np.clip(x / 4 + 15 * rng.random(ROWS), 0, 39.9), "z": x // 10}
+    return {"x": x, "y": np.clip(x / 4 + 15 * rng.random(ROWS), 0, 39.9), "z": x // 10, "b": x > 60}
 
 
 def at_the_ends(rng: np.random.Generator) -> dict[str, Any]:
     """Values far from the middles of their bins, and so that they pull the moments one way."""
     low = rng.random(ROWS) < 0.5
-    return {"x": np.where(low, 40, 59), "y": np.where(low, 5.0, 39.999), "z": np.where(low, 0, 9)}
+    return {"x": np.where(low, 40, 59), "y": np.where(low, 5.0, 39.999), "z": np.where(low, 0, 9), "b": low}
 
 
 def near_the_middle(rng: np.random.Generator) -> dict[str, Any]:
     low = rng.random(ROWS) < 0.5
-    return {"x": np.where(low, 49, 50), "y": np.where(low, 19.999, 20.0), "z": np.where(low, 9, 0)}
+    return {"x": np.where(low, 49, 50), "y": np.where(low, 19.9, 20.1), "z": np.where(low, 9, 0), "b": ~low}
 
 
 def opened(rows: Any, *, values: bool) -> mq.Curator:
@@ -48,7 +52,7 @@ def opened(rows: Any, *, values: bool) -> mq.Curator:
 def true(rows: Any, expression: str) -> float:
     engine = duckdb.connect()
     engine.register("t", rows)
-    ((truth,),) = engine.execute(f"SELECT {expression} FROM t").fetchall()
+    ((truth,),) = engine.execute(f"SELECT {expression.replace(', b)', ', b::INT)')} FROM t").fetchall()
     return float(truth)
 
 

@@ -13,6 +13,7 @@ know already. So no aggregate reads rows in a way of its own; the wall prices an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -27,7 +28,7 @@ from maquette.query.forms import ValueSteps
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
 from maquette.query.sql import weights
-from maquette.query.sql.affine import affine, filled, kept_case, searched
+from maquette.query.sql.affine import Affine, affine, filled, kept_case, searched
 from maquette.query.sql.axes import _CONDITIONS, literal_value
 from maquette.query.sql.context import Context
 from maquette.query.sql.ends import on_ends
@@ -422,7 +423,7 @@ class Aggregates:
     def _spread(self, node: Any, keep: LinearQuery) -> Any:
         name, sample = _SPREAD[type(node)]
         scaled = affine(node.this)
-        if scaled is not None and (scaled.factor, scaled.offset) != (1, 0):
+        if scaled is not None and _moves(scaled):
             factor = abs(scaled.factor) if name == "mq_deviation" else scaled.factor**2
             return exp.Mul(this=exp.convert(factor), expression=self._spread(type(node)(this=scaled.column), keep))
         pieces = self.pieces(node.this)
@@ -437,6 +438,14 @@ class Aggregates:
         return call(name, *parts, reach, float(sample), *hidden)
 
     def _pair(self, node: Any, keep: LinearQuery) -> Any:
+        scaled = [affine(argument) for argument in (node.this, node.expression)]
+        if (factor := math.prod(found.factor for found in scaled if found)) and any(map(_moves, scaled)):
+            factor = math.copysign(1.0, factor) if isinstance(node, exp.Corr) else factor
+            one, two = (
+                found.column if found else given
+                for found, given in zip(scaled, (node.this, node.expression), strict=True)
+            )
+            return exp.Mul(this=exp.convert(factor), expression=self._pair(type(node)(this=one, expression=two), keep))
         first, second = (self._plain(argument) for argument in (node.this, node.expression))
         counted = self._rows(keep, [first], [second])
         one, two = self._centred([first]), self._centred([second])
@@ -468,6 +477,11 @@ class Aggregates:
         if more or piece.keep is not None:
             self.source.refuse(node, "a CASE in covar or corr is", "use columns, or expressions on one column")
         return piece
+
+
+def _moves(found: Affine | None) -> bool:
+    """Whether an expression is a column that is multiplied or moved."""
+    return found is not None and (found.factor, found.offset) != (1, 0)
 
 
 def _known(pieces: list[Piece], scale: Scale | None) -> tuple[float, float, float, float]:

@@ -19,7 +19,7 @@ from maquette.query.marginal import Axis
 from maquette.query.moves import LARGEST
 from maquette.query.sql.weights import Piece
 from maquette.query.value_products import ValueProducts
-from maquette.schema import Integer, Schema
+from maquette.schema import Schema
 
 UNITS = math.isqrt(LARGEST)  # the most of a factor
 
@@ -37,7 +37,7 @@ class Scale:
 
 
 def scale_of(schema: Schema, pieces: Sequence[Piece], centre: float) -> Scale | None:
-    """The scale of a column, around the number that its sums are measured from; None for what is no plain column."""
+    """The scale of a column, around the number that its sums are measured from; None for what is not one of numbers."""
     (piece, *more) = pieces
     if more or not piece.plain or piece.keep is not None or len(piece.columns) != 1:
         return None
@@ -48,11 +48,9 @@ def scale_of(schema: Schema, pieces: Sequence[Piece], centre: float) -> Scale | 
         step = -(-reach // UNITS) | 1
         values = forms.ValueSteps(column.name, grid.low, grid.high, middle, step)
         return Scale(values, grid.step * step, _above(grid.step * reach), _above(grid.step * (step // 2)))
-    if not isinstance(column, Integer):
-        return None
-    halves = np.rint(2 * np.nan_to_num(piece.values - centre))  # a centre is a whole number, or halfway between two
-    most = int(np.abs(halves).max(initial=0))
-    if most > UNITS:
+    halves = 2 * np.nan_to_num(piece.values - centre)  # the centre of whole numbers is one, or halfway between two
+    most = float(np.abs(halves).max(initial=0.0))
+    if most > UNITS or (halves != np.rint(halves)).any():
         return None
     return Scale(forms.LevelNumbers(column.name, tuple(map(int, halves))), Fraction(1, 2), most / 2, 0.0)
 
