@@ -85,6 +85,15 @@ def _idle(figures: Mapping[str, Any]) -> str:
     )
 
 
+def _malformed(figures: Mapping[str, Any]) -> str:
+    statuses = ", ".join(f"{status} {count:,}" for status, count in figures["statuses"].items())
+    early, late = figures["megabytes"]
+    return (
+        f"{figures['requests']:,} requests, {figures['findings']} findings; {statuses}; slowest "
+        f"{figures['slowest_s']} s; {early} MB after a tenth, {late} MB at the end"
+    )
+
+
 def _sampled(figures: Mapping[str, Any]) -> str:
     pairs = figures["pairs"].values()
     samples = [pair["samples"] for pair in pairs]
@@ -159,6 +168,11 @@ ROWS = (
         "serve.py --requests 600", _served),
     Row("serve_idle", "idle connections to one server: HTTP, and PostgreSQL clients that have logged in", "2,000 of "
         "each, and it still answers", "a connection is lost, or a question is not answered", "serve_idle.py", _idle),
+    Row("serve_fuzz", "malformed HTTP requests to one server, over sockets", "100,000 requests, 0 findings", "a reply "
+        "of 5xx, a refusal that is no problem document, over 2 s, a connection neither answered nor closed, more "
+        "charges than answers, a server that no longer answers", "serve_fuzz.py", _malformed),
+    Row("serve_timing", "time of replies over HTTP about neighbouring and extreme tables", "AUC below 0.51, rho below "
+        "0.02 over 100,000 requests", "the time tells the tables, or the noise, apart", "serve_timing.py"),
     Row("power", "power-loss images of the ledger's files, also with the log lost", "10,000 images, 0 lost",
         "a told answer or a charge is gone, or an older state opens", "faults.py", _images),
     Row("tampering", "ledgers set back, forked, edited", "1,000 of 1,000 refused", "one opens", "faults.py"),

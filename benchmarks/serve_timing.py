@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from recording import record, recorded
 from serve import MAIN, first_line
 from timing import Times
@@ -54,7 +55,7 @@ def configured(folder: Path, sizes: tuple[int, int], deadline: float | None) -> 
         pq.write_table(pa.table({name: codes[:, i] for i, name in enumerate(names)}), folder / f"{side}.parquet")
         text += (
             f'[[table]]\nname = "{side}"\nsource = "{side}.parquet"\nschema = "table.schema.toml"\nepsilon = 9000.0\n'
-            f"delta = 1e-9\nalpha = 0.01\nrows = 1000000\nmax_rows = 1000001\npromise = \"each\"\n"
+            f'delta = 1e-9\nalpha = 0.01\nrows = 1000000\nmax_rows = 1000001\npromise = "each"\n'
             f"deadline = {json.dumps(deadline or 'none')}\n"
         )
     config = folder / "maquette.toml"

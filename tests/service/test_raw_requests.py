@@ -51,7 +51,7 @@ def listener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
     pytest.importorskip(request.param)
     parser = "h11" if request.param == "h11" else http_parser()
-    with house(settings(tmp_path_factory.mktemp("raw"), limits=Limits(request_seconds=0.5))) as made:
+    with house(settings(tmp_path_factory.mktemp("raw"), limits=Limits(request_seconds=0.5, idle_seconds=1.0))) as made:
         listening = socket.create_server(("127.0.0.1", 0))
         server = uvicorn.Server(http_config(made.service, parser))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -78,6 +78,26 @@ def test_ambiguous_requests(listener: Listener) -> None:
 
 def test_a_slow_body(listener: Listener) -> None:
     assert listener.status(ASK, listener.bearer, b"Content-Length: 20\r\n\r\n{") == b"408"
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", ASK, ASK[:30]], ids=["nothing", "one byte", "no end", "half"])
+@pytest.mark.parametrize(
+    "before", [b"", b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"], ids=["first", "second"]
+)
+def test_a_head_that_does_not_come(listener: Listener, before: bytes, begun: bytes) -> None:
+    """The connection is closed, although it was never idle after a reply; so is one that was."""
+    start = time.perf_counter()
+    assert listener.send(before + begun).count(b"HTTP/1.1 200 ") == bool(before)
+    assert 0.4 < time.perf_counter() - start < 20
+
+
+def test_a_head_in_pieces_is_read_and_the_next_one_is_awaited_anew(listener: Listener) -> None:
+    with socket.create_connection(("127.0.0.1", listener.port), timeout=60) as connection:
+        for _ in range(3):
+            for piece in (b"GET /v1/health HTT", b"P/1.1\r\nHost: 127.0.", b"0.1\r\n\r\n"):
+                connection.sendall(piece)
+                time.sleep(0.08)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_body_in_chunks_is_read(listener: Listener) -> None:

@@ -70,7 +70,7 @@ def http_config(service: Service, parser: Any = None) -> Any:
     """How uvicorn serves the HTTP door; `parser` is one that `http_parser` would not choose."""
     import uvicorn
 
-    from maquette.service.http import make_app
+    from maquette.service.http import make_app, punctual
 
     config = service.config
     settings: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def http_config(service: Service, parser: Any = None) -> Any:
         settings = {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
     return uvicorn.Config(
         make_app(service),
-        http=parser or http_parser(),
+        http=punctual(parser or http_parser(), config.limits.request_seconds),
         ws="none",
         log_config=None,
         access_log=False,
