@@ -7,7 +7,9 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from rooms import House, house, settings
@@ -47,19 +49,26 @@ class Listener:
 
 @pytest.fixture(scope="module", params=["h11", "httptools"])
 def listener(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listener]:
+    pytest.importorskip(request.param)
+    limits = Limits(request_seconds=0.5, idle_seconds=1.0)
+    with listening(tmp_path_factory.mktemp("raw"), request.param, limits) as made:
+        yield made
+
+
+@contextmanager
+def listening(folder: Path, parser: str, limits: Limits) -> Iterator[Listener]:
+    """A served house on a socket of its own, its requests read by h11 or by httptools."""
     import uvicorn
 
-    pytest.importorskip(request.param)
-    parser = "h11" if request.param == "h11" else http_parser()
-    with house(settings(tmp_path_factory.mktemp("raw"), limits=Limits(request_seconds=0.5, idle_seconds=1.0))) as made:
-        listening = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(http_config(made.service, parser))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    with house(settings(folder, limits=limits)) as made:
+        port = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(http_config(made.service, "h11" if parser == "h11" else http_parser()))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.01)
         bearer = f"Authorization: Bearer {made.tokens['ada']}\r\nContent-Type: application/json\r\n".encode()
-        yield Listener(made, listening.getsockname()[1], bearer)
+        yield Listener(made, port.getsockname()[1], bearer)
         server.should_exit = True
         thread.join(60)
 
@@ -89,6 +98,21 @@ def test_a_head_that_does_not_come(listener: Listener, before: bytes, begun: byt
     start = time.perf_counter()
     assert listener.send(before + begun).count(b"HTTP/1.1 200 ") == bool(before)
     assert 0.4 < time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize("parser", ["h11", "httptools"])
+def test_no_more_connections_than_allowed(tmp_path: Path, parser: str) -> None:
+    """The newest is told so; when others have left, there is room again."""
+    pytest.importorskip(parser)
+    with listening(tmp_path, parser, Limits(connections=3, request_seconds=60)) as made:
+        alive = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        waiting = [socket.create_connection(("127.0.0.1", made.port), timeout=60) for _ in range(3)]
+        assert made.status() == b"503"
+        for connection in waiting:
+            connection.close()
+        until = time.monotonic() + 60
+        while made.status(alive) != b"200":
+            assert time.monotonic() < until
 
 
 def test_a_head_in_pieces_is_read_and_the_next_one_is_awaited_anew(listener: Listener) -> None:

@@ -78,7 +78,7 @@ def http_config(service: Service, parser: Any = None) -> Any:
         settings = {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
     return uvicorn.Config(
         make_app(service),
-        http=punctual(parser or http_parser(), config.limits.request_seconds),
+        http=punctual(parser or http_parser(), config.limits.request_seconds, config.limits.connections),
         ws="none",
         log_config=None,
         access_log=False,

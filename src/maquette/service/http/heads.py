@@ -2,6 +2,7 @@
 
 Uvicorn bounds how long a connection may be idle after a reply, and the gate how long a body may take. Without this
 bound, connections that send nothing, or a head that never ends, would stay open and use up the files of the process.
+Their number is bounded too: it could grow faster than they are closed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,14 @@ import asyncio
 from typing import Any
 
 
-def punctual(protocol: Any, seconds: float) -> Any:
-    """The protocol with `seconds` for a head, from the start of the connection or from the first byte of the head."""
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def punctual(protocol: Any, seconds: float, most: int) -> Any:
+    """The protocol with `seconds` for a head, from the start of the connection or from the first byte of the head.
+
+    Of more than `most` connections at once the newest is closed.
+    """
     if protocol == "h11":
         from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -26,6 +33,9 @@ def punctual(protocol: Any, seconds: float) -> Any:
             """A client has come."""
             super().connection_made(transport)
             self._expect()
+            if len(self.server_state.connections) > most:
+                transport.write(FULL)
+                transport.close()
 
         def data_received(self, data: bytes) -> None:
             """Read what has come."""
