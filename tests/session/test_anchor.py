@@ -17,7 +17,7 @@ from maquette.session.anchoring import anchor_of
 from maquette.session.order import Flight, Order
 from maquette.session.own import Direct
 from maquette.session.precision import shares
-from maquette.session.precision.anchor import LEAST, K, half_width, own_variance
+from maquette.session.precision.anchor import K, half_width, least, own_variance
 from maquette.session.precision.bases import ANCHOR
 from maquette.session.question import MOST_TERMS, Goal, Question, restored, stored
 
@@ -64,7 +64,7 @@ def test_given_the_noise_of_the_rows_a_count_misses_no_more_often_than_psi_allow
 
 
 def test_psi_has_expectation_one_and_its_least_value_is_for_those_that_do_not_depend_on_it() -> None:
-    mean, _ = scipy.integrate.quad(lambda x: LEAST * math.exp(K * x**2 / 2) * scipy.stats.norm.pdf(x), -40, 40)
+    mean, _ = scipy.integrate.quad(lambda x: least(K) * math.exp(K * x**2 / 2) * scipy.stats.norm.pdf(x), -40, 40)
     assert mean == pytest.approx(1.0, rel=1e-6)
 
 
@@ -82,7 +82,7 @@ def test_someone_who_sees_the_noise_of_the_rows_and_decides_what_to_ask_for_is_w
     x = rng.normal(size=runs)
     far = np.abs(x) > 1.5
     centred = np.abs(x[:, None] * math.sqrt(rows) / 2 + math.sqrt(own) * rng.normal(size=(runs, places))) > 1.0
-    plain = rng.random((runs, places)) < LEAST * each
+    plain = rng.random((runs, places)) < least(K) * each
     missed = np.where(far[:, None], centred, plain).any(axis=1).mean()
     assert missed <= doubt + 5 * math.sqrt(doubt / runs)
     naive = 1 / scipy.stats.norm.isf(each / 2) ** 2 - rows / 4  # as if the noise of the rows were drawn afterwards
@@ -96,7 +96,7 @@ def test_the_shares_add_up_wherever_the_number_of_rows_and_parts_are_bought() ->
             spent = sum(shares.NOW.fresh(number, before, anchor=anchor) for number in range(1, 30_000))
             derived = 0.0 if before is None else shares.derived(shares.NOW, before, anchor)
             early = anchor is not None and before is not None and anchor <= before
-            assert spent + derived / (LEAST if early else 1.0) + shares.GUARDED <= 1 + 1e-9
+            assert spent + derived / (least(K) if early else 1.0) + shares.GUARDED <= 1 + 1e-9
     assert shares.anchored_after(5, 5) == 6
     assert shares.anchored_after(5, 4) == shares.anchored_after(5, None) == 5
 

@@ -14,12 +14,13 @@ from dataclasses import replace
 
 from maquette.bounded import Bounded
 from maquette.estimates import Columns
-from maquette.session.anchoring import Anchor, anchor_of
+from maquette.session.anchoring import DEARER, Anchor, anchor_of, first_bare
 from maquette.session.knowledge import Knowledge
 from maquette.session.order import Order
 from maquette.session.outcome import Outcome
 from maquette.session.own import Rented
-from maquette.session.precision.bases import ANCHOR
+from maquette.session.precision.bare_view import BareView
+from maquette.session.precision.bases import ANCHOR, bare_kind
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.whole_view import WholeView
@@ -79,12 +80,28 @@ class Planner:
         goals = list({goal.key: goal for goal in goals}.values())
         order = self._plan(goals)
         anchor = anchor_of(self._knowledge, self._pricing) if order else None
-        return order if anchor is None else self._anchored(order, goals, anchor)
+        if anchor is None:
+            return order
+        return self._with_rows(order, goals) or self._anchored(order, goals, anchor)
 
     def _plan(self, goals: Sequence[Goal]) -> Order:
         missing = self._missing(goals)
         families = self._families(missing)
         return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
+
+    def _with_rows(self, order: Order, goals: Sequence[Goal]) -> Order | None:
+        """The order with the number of rows and a bare table in place of a whole one, if that is hardly dearer."""
+        counts = first_bare(self._knowledge, order)
+        anchor = None if counts is None else anchor_of(self._knowledge, self._pricing, counts)
+        if anchor is None:
+            return None
+        other = copy(self)
+        other._anchor = anchor
+        found = other._plan(goals)
+        bare = any(bare_kind(key) is not None for key in found.parts)
+        if not bare or found.units + anchor.units > DEARER * order.units:
+            return None
+        return Order({ANCHOR: anchor.units, **found.parts}, found.directs, found.rents)
 
     def _anchored(self, order: Order, goals: Sequence[Goal], anchor: Anchor) -> Order:
         """The order with the number of rows, if that is cheaper now or enough was paid for counts without it."""
@@ -149,7 +166,10 @@ class Planner:
         if self._pricing.pure or self._knowledge.record.cells:
             return []
         views = {goal.key: self._knowledge.view(goal) for goal in missing}
-        return self._wholes.families(views, simultaneous=self._knowledge.widths.simultaneous)
+        found = self._wholes.families(views, simultaneous=self._knowledge.widths.simultaneous)
+        if self._known_rows is None or not self._now.shares_rows:
+            return found
+        return [family.cheaper(lambda whole: self._whole_price(whole, Order({}, {}, {}))) for family in found]
 
     def _whole_price(self, view: WholeView, order: Order) -> int | None:
         """Units for a whole table beside an order; None if it cannot be bought.
@@ -162,7 +182,13 @@ class Planner:
             return None
         assert view.family is not None, "a table is bought for its family"
         places = sum(widths.places(view.schema, key) for key in tables_in(order.parts))
-        hardest = widths.hardest(view, self._taken + len(order.directs) + places + 1)
+        number = self._taken + len(order.directs) + places + 1
+        if isinstance(view, BareView):
+            if (rows := self._known_rows) is None:
+                return None
+            told = widths.bare_doubt(view, number, after=self._anchor is None)
+            return self._pricing.bare(view.key, self._tolerance, told, rows)
+        hardest = widths.hardest(view, number)
         return self._pricing.whole(
             view.key, self._tolerance, hardest, have=0.0 if known is None else 1 / known.variance
         )
@@ -214,7 +240,7 @@ class Planner:
     def _direct(self, goal: Goal, tolerance: float, doubt: float, rows: float = 0.0) -> int:
         key = goal.key, goal.centred, tolerance, doubt, rows
         if (found := self._prices.get(key)) is None:
-            found = self._prices[key] = self._pricing.direct(goal, tolerance, doubt, rows)
+            found = self._prices[key] = self._pricing.direct(goal, tolerance, doubt, rows, self._now.k)
         return found
 
     @property

@@ -7,11 +7,12 @@ alone: the schema, prices, and which questions were asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from maquette.estimates import Columns
 from maquette.session.order import Order
+from maquette.session.precision.bare_view import BareView
 from maquette.session.precision.bases import WHOLE_KINDS, WholeKind, is_whole, whole_key
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import View
@@ -34,6 +35,15 @@ class Family:
     def enough(self, units: int) -> float:
         """What must be paid for single questions before the table is bought for `units` units."""
         return (TABLES if self.whole.simple else SEVERAL) * units
+
+    def cheaper(self, price: Callable[[WholeView], int | None]) -> Family:
+        """The family with a bare table in place of its whole one, if there is one and it costs less."""
+        bare = BareView.instead(self.whole)
+        other = None if bare is None else price(bare)
+        if bare is None or other is None:
+            return self
+        plain = price(self.whole)
+        return replace(self, whole=bare) if plain is None or other < plain else self
 
 
 class Wholes:

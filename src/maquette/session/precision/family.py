@@ -21,7 +21,7 @@ from maquette.estimates import Columns
 from maquette.privacy import sum_half_width
 from maquette.query import hardest_of, variances_of
 from maquette.schema import Schema
-from maquette.session.precision.bases import KEPT, for_starts, plain, whole_kind
+from maquette.session.precision.bases import KEPT, bare_kind, for_starts, plain, whole_kind
 
 Values = NDArray[np.float64]
 
@@ -45,7 +45,8 @@ def places_of(schema: Schema, key: Columns) -> int:
     """How many counts a whole table costs, about: the variance of its hardest question for the price of one count."""
     kind = whole_kind(key)
     assert kind is not None, "only a whole table has a family"
-    return max(1, round(hardest_of(schema, kind, plain(key))))
+    shared = 0 if bare_kind(key) is None else 1  # the noise that it shares makes it dearer
+    return max(1, round(hardest_of(schema, kind, plain(key)))) + shared
 
 
 def within(schema: Schema, key: Columns, family: int, doubt: float, variance: float) -> Within:

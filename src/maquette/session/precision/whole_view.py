@@ -8,7 +8,6 @@ ordered column and one level of the others, are its *family*: it is fixed before
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -41,6 +40,11 @@ class WholeView(View):
     def parts(self) -> tuple[Columns, ...]:
         """The whole table alone."""
         return (self.key,)
+
+    @property
+    def question(self) -> ProductView:
+        """The question that is read."""
+        return self._of
 
     @cached_property
     def family(self) -> int | None:
@@ -105,13 +109,6 @@ class WholeView(View):
         return np.asarray(np.transpose(shares.reshape(*sizes, -1), [*self._order, len(sizes)]))
 
 
-def wholes_of(view: View | None, measured: Iterable[Columns]) -> list[WholeView]:
-    """A question read from each of the whole tables that hold its columns."""
-    if not isinstance(view, ProductView) or not view.columns:
-        return []
-    return [WholeView(view, key) for key in measured if set(view.columns) <= set(plain(key))]
-
-
 def _fits(row: Values, kind: RangeBasis | None) -> bool:
     held = np.flatnonzero(row)
     if not len(held):
@@ -120,4 +117,4 @@ def _fits(row: Values, kind: RangeBasis | None) -> bool:
         return False
     if kind is None:
         return len(held) == 1
-    return kind == "waves" or held[0] == 0 or held[-1] == len(row) - 1
+    return kind in ("waves", "bare waves") or held[0] == 0 or held[-1] == len(row) - 1
