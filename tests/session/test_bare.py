@@ -13,15 +13,23 @@ import scipy
 from session_checks import NoNoise, Truth, counts_of, curator_of, numbers
 
 import maquette as mq
-from maquette.query import Marginal, bare_questions_of, bare_reading_of, hardest_of, whole_scale, whole_table
+from maquette.query import (
+    Marginal,
+    bare_questions_of,
+    bare_reading_of,
+    hardest_of,
+    whole_inverse,
+    whole_scale,
+    whole_table,
+)
 from maquette.schema import Schema
 from maquette.session.anchoring import DEARER, anchor_of
 from maquette.session.order import Flight, Order
 from maquette.session.precision.anchor import least
 from maquette.session.precision.bare_family import BareWithin, Doubt, bare_variance, bare_within
 from maquette.session.precision.bare_view import BareView
-from maquette.session.precision.bases import ANCHOR, BARE, bare_kind, is_whole, plain, whole_key
-from maquette.session.precision.family import OWN
+from maquette.session.precision.bases import ANCHOR, BARE, bare_kind, corner_key, ends_of, is_whole, plain, whole_key
+from maquette.session.precision.family import OWN, within
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.shares import NOW
 from maquette.session.precision.view_of import view_of
@@ -131,19 +139,19 @@ def test_given_the_noise_of_the_rows_a_family_misses_no_more_often_than_psi_allo
 ) -> None:
     key, told = whole_key(kind, ("x",)), Doubt(doubt, K, True)
     own = bare_variance(column(16), key, told, rows)
-    within = bare_within(column(16), key, told, rows, own)
-    assert 0.999 < within.most <= 1 + 1e-9
+    found = bare_within(column(16), key, told, rows, own)
+    assert 0.999 < found.most <= 1 + 1e-9
     x = np.linspace(-12.0, 12.0, 2_001)
     allowed = doubt * least(K) * np.exp(K * x**2 / 2)
-    missed = misses(kind, (rows, own), within.most, x)
+    missed = misses(kind, (rows, own), found.most, x)
     assert (missed <= (1 - OWN) * allowed * (1 + 1e-6))[allowed < 1].all()
-    assert (misses(kind, (rows, own), 0.9 * within.most, x) > allowed).any()  # nor is it much wider
+    assert (misses(kind, (rows, own), 0.9 * found.most, x) > allowed).any()  # nor is it much wider
     asked = bare_questions_of(column(16), kind, "x")
-    each = within.of(asked.own * own, asked.rows)
-    assert (each <= within.most).all()
-    assert each.min() < 0.9 * within.most
+    each = found.of(asked.own * own, asked.rows)
+    assert (each <= found.most).all()
+    assert each.min() < 0.9 * found.most
     shift, deviation = np.outer(asked.rows * math.sqrt(rows), x), np.sqrt(asked.own * own)[:, None] + 1e-300
-    narrow = each < within.most
+    narrow = each < found.most
     alone = scipy.stats.norm.sf((each[:, None] - shift) / deviation) + scipy.stats.norm.cdf(
         (-each[:, None] - shift) / deviation
     )
@@ -175,8 +183,8 @@ def test_whoever_sees_the_rows_and_then_picks_the_worst_question_of_a_table_is_w
     x = rng.normal(size=runs)
     far = np.abs(x) > 2.0
 
-    def worst(within: BareWithin, own: float) -> Any:
-        half = within.of((table**2).sum(axis=1) * own, weights)
+    def worst(told: BareWithin, own: float) -> Any:
+        half = told.of((table**2).sum(axis=1) * own, weights)
         missed = np.zeros(int(far.sum()), dtype=bool)
         for _ in range(places):
             noise = rng.normal(size=(int(far.sum()), table.shape[1])) * math.sqrt(own)
@@ -326,3 +334,53 @@ def test_keys_of_bare_tables_are_their_own() -> None:
     view = view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, "age <= 4 AND hours <= 3")))
     assert isinstance(view, ProductView)
     assert BareView.instead(WholeView(view, whole_key("steps", ("age", "hours")))) is None
+
+
+CORNERS = {
+    ("<=", "<="): "<<",
+    ("<=", ">="): "<>",
+    (">=", "<="): "><",
+    (">=", ">="): ">>",
+}
+
+
+@pytest.mark.parametrize(("signs", "corner"), CORNERS.items())
+def test_joint_tails_at_one_corner_have_a_table_for_that_corner_alone(signs: tuple[str, str], corner: str) -> None:
+    """Half as many ranges of each column; a range that lies elsewhere needs a table of its own."""
+    _, session = opened(noise=NoNoise(0))
+    for i, j in itertools.product(range(3, 12, 3), range(2, 10, 3)):
+        text = f"SELECT count(*) FROM t WHERE age {signs[0]} {i} AND hours {signs[1]} {j}"
+        np.testing.assert_allclose([one.value for one in numbers(session.ask(text))], TRUTH.of(text), atol=1e-3)
+    key = corner_key(("age", "hours"), corner)
+    assert tables(session) == {key}
+    inside = {"<": "{} <= 4", ">": "{} >= 4"}
+    for one, two in itertools.product("<>", repeat=2):
+        view = view_of(
+            Marginal(SCHEMA, (), mq.where(SCHEMA, f"{inside[one].format('age')} AND {inside[two].format('hours')}"))
+        )
+        assert isinstance(view, ProductView)
+        assert (WholeView(view, key).family is not None) == (one + two == corner)
+        assert WholeView(view, key).family in (None, 16 * 12)
+    assert (session._record.before is None) == (corner != "<<")  # other questions are read from one of starts alone
+    text = "SELECT count(*) FROM t WHERE age BETWEEN 3 AND 8 AND hours BETWEEN 2 AND 7"
+    np.testing.assert_allclose([one.value for one in numbers(session.ask(text))], TRUTH.of(text), atol=1e-3)
+
+
+@pytest.mark.parametrize("corner", ["<<", "<>", "><", ">>"])
+def test_the_family_of_a_corner_misses_no_more_often_than_its_doubt(corner: str) -> None:
+    """The exact sum of the tails of all ranges at the corner, each with its own variance."""
+    key, doubt = corner_key(("age", "hours"), corner), 1e-3
+    rows = []
+    for name, end in zip(("age", "hours"), corner, strict=True):
+        size = SCHEMA[name].size
+        held = np.tri(size) if end == "<" else np.tri(size)[:, ::-1]
+        assert (held[:, 0 if end == "<" else -1] == 1).all()
+        rows.append(held @ whole_inverse(SCHEMA, "steps", ("age", "hours"), name))
+    variances = np.multiply.outer(*[(each**2).sum(axis=1) for each in rows]).reshape(-1)
+    told = within(SCHEMA, key, 16 * 12, doubt, 1.0)
+    missed = 2 * scipy.stats.norm.sf(told.most / np.sqrt(variances)).sum()
+    assert 0.7 * (1 - OWN) * doubt < missed <= (1 - OWN) * doubt
+    assert told.most < within(SCHEMA, whole_key("steps", ("age", "hours")), 32 * 24, doubt, 1.0).most
+    assert ends_of(SCHEMA, key) == dict(zip(("age", "hours"), corner, strict=True))
+    assert is_whole(key)
+    assert plain(key) == ("age", "hours")

@@ -29,6 +29,10 @@ class Anchor(NamedTuple):
     place: int
     variance: float
 
+    def beside(self, order: Order) -> Order:
+        """The order with the number of rows."""
+        return Order({ANCHOR: self.units, **order.parts}, order.directs, order.rents)
+
 
 def anchor_of(knowledge: Knowledge, pricing: Pricing, counts: float = ROWS) -> Anchor | None:
     """What could be bought now; None where counts are not measured from half of the rows, or it is there already."""
@@ -43,13 +47,12 @@ def anchor_of(knowledge: Knowledge, pricing: Pricing, counts: float = ROWS) -> A
     return Anchor(pricing.price(ANCHOR, precision), anchored_after(record.directs, record.before), 1 / precision)
 
 
-def first_bare(knowledge: Knowledge, order: Order) -> float | None:
-    """The counts to pay for the number of rows with the first table of one column that is ordered; None if none is."""
+def early_anchor(knowledge: Knowledge, pricing: Pricing, order: Order) -> Anchor | None:
+    """What could be bought with the first table of one column that is ordered; None without one, or for one alone."""
     schema = knowledge.transcript.schema
-    if not knowledge.widths.shares_rows:
-        return None
-    if sum(is_ordered(schema, name) for name in schema.names) < TABLES:
+    if not knowledge.widths.shares_rows or sum(is_ordered(schema, name) for name in schema.names) < TABLES:
         return None
     single = [key for key in order.parts if is_whole(key) and len(plain(key)) == 1]
     kinds = [(kind, plain(key)) for key in single if (kind := whole_kind(key)) is not None and kind in BY_KIND]
-    return max((BY_KIND[kind] * hardest_of(schema, kind, columns) for kind, columns in kinds), default=None)
+    counts = max((BY_KIND[kind] * hardest_of(schema, kind, columns) for kind, columns in kinds), default=None)
+    return None if counts is None else anchor_of(knowledge, pricing, counts)

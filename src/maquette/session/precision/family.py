@@ -21,7 +21,7 @@ from maquette.estimates import Columns
 from maquette.privacy import sum_half_width
 from maquette.query import hardest_of, variances_of
 from maquette.schema import Schema
-from maquette.session.precision.bases import KEPT, bare_kind, for_starts, plain, whole_kind
+from maquette.session.precision.bases import BEGINS, KEPT, bare_kind, ends_of, plain, whole_kind
 
 Values = NDArray[np.float64]
 
@@ -80,13 +80,15 @@ def _tails(schema: Schema, key: Columns) -> tuple[Values, Values]:
     """Variances relative to the hardest question, rounded up, and how many questions have them."""
     kind = whole_kind(key)
     assert kind is not None, "only a whole table has a family"
+    ends = ends_of(schema, key)
     ratios: Values = np.ones(1)
     counts: Values = np.ones(1)
     for name in plain(key):
         variances = variances_of(schema, kind, plain(key), name)
         relative = variances / variances.max()
-        if for_starts(key):
-            relative = relative[: schema[name].size]  # the others end with their column, without beginning there
+        if ends is not None and name in ends:  # all levels come last of those that begin, first of those that end
+            last = schema[name].size
+            relative = relative[:last] if ends[name] == BEGINS else relative[last - 1 :]
         products = np.multiply.outer(ratios, relative).reshape(-1)
         times = np.repeat(counts, len(relative))
         bins = np.clip(np.ceil(products * BINS).astype(int), 1, BINS)

@@ -14,7 +14,7 @@ import numpy as np
 
 from maquette.estimates import Columns
 from maquette.query import RangeBasis, hardest_of
-from maquette.session.precision.bases import for_starts, inverse, plain, whole_kind
+from maquette.session.precision.bases import BEGINS, ENDS, ends_of, inverse, plain, whole_kind
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import Values, View
 
@@ -53,8 +53,7 @@ class WholeView(View):
         assert kind is not None, "only a whole table is read whole"
         if self._of.factor != 1.0 or not all(self._holds(name, kind) for name in self.columns):
             return None
-        ends = sum(map(self._of.ordered, self.columns)) if for_starts(self.key) else 0
-        return self._of.family(kind, self.columns) >> ends  # half as many ranges of each ordered column
+        return self._of.family(kind, self.columns) >> len(self._ends)  # half as many ranges of each of these columns
 
     @property
     def hardest(self) -> float:
@@ -77,12 +76,17 @@ class WholeView(View):
         """The weights of the levels of a column, one row for each of its conditions."""
         return self._of.rows(name)
 
+    @cached_property
+    def _ends(self) -> dict[str, str]:
+        return ends_of(self.schema, self.key) or {}
+
     def _holds(self, name: str, kind: RangeBasis) -> bool:
         """Whether every condition on a column is one of the family's: a range, one at an end, or a level."""
         if not self._of.ordered(name):
             return all(_fits(row, None) for row in self.condition(name))
-        begins = not for_starts(self.key) or all(row[0] or not row.any() for row in self.condition(name))
-        return begins and all(_fits(row, kind) for row in self.condition(name))
+        end = {BEGINS: 0, ENDS: -1}.get(self._ends.get(name, ""))
+        there = end is None or all(row[end] or not row.any() for row in self.condition(name))
+        return there and all(_fits(row, kind) for row in self.condition(name))
 
     @cached_property
     def _rows(self) -> list[Values]:
