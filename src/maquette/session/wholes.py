@@ -22,7 +22,8 @@ Views = Mapping[str, View | None]  # by the key of their goal
 
 RANGES = 0.1  # share of a price, paid for single questions, after which it is paid for ranges of the same columns
 TABLES = 0.06  # the same for a whole table
-SEVERAL = 0.3  # the same for ranges of several columns that may lie anywhere: they are dear
+RANGED = 0.3  # the same for ranges of several columns that may lie anywhere: they are dear
+SEVERAL = 0.4  # the same for those of one column within levels of others
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Family:
 
     def enough(self, units: int) -> float:
         """What must be paid for single questions before the table is bought for `units` units."""
-        return (TABLES if self.whole.simple else SEVERAL) * units
+        if self.whole.simple:
+            return TABLES * units
+        return (RANGED if self.whole.ordered else SEVERAL) * units
 
     def cheaper(self, price: Callable[[WholeView], int | None]) -> Family:
         """The family with a bare table in place of its whole one, if there is one and it costs less."""

@@ -65,7 +65,12 @@ class WholeView(View):
     @property
     def distribution(self) -> bool:
         """Whether it is for ranges that begin or end with their column, of ordered columns alone."""
-        return whole_kind(self.key) == "steps" and all(map(self._of.ordered, self.columns))
+        return whole_kind(self.key) == "steps" and self.ordered
+
+    @property
+    def ordered(self) -> bool:
+        """Whether all of its columns are ordered."""
+        return all(map(self._of.ordered, self.columns))
 
     @property
     def simple(self) -> bool:
