@@ -375,7 +375,9 @@ def payroll() -> Stream:
     cells = [math.prod(LEVELS[name] for name in group) for group in pages]
     texts += [counted(above[i]) for i in rng.permutation(len(above))]
     texts = list(dict.fromkeys(texts))
-    return Stream("set aside: payroll", texts, {"cache": float(len(texts))}, numbers=len(above) + sum(cells))
+    cuts = _ordered({("hours",), ("weight",)}, root_price, ranges=False)
+    found = {"cache": float(len(texts)), "square roots and tables": cuts + len(pages)}
+    return Stream("set aside: payroll", texts, found, numbers=len(above) + sum(cells))
 
 
 def windows() -> Stream:
@@ -388,7 +390,9 @@ def windows() -> Stream:
     ]
     held += [{"age": (low, low + 3), "sex": (level, level)} for level in (0, 1) for low in range(1, 28, 3)]
     texts = [counted(one) for one in held]
-    return Stream("set aside: windows", texts, {"cache": float(len(texts))}, numbers=len(texts))
+    roots = _ordered({("age",), ("education",)}, root_price, ranges=True) + root_price(LEVELS["age"], ranges=True)
+    found = {"cache": float(len(texts)), "square roots": roots}  # one of them within each sex, for the price of one
+    return Stream("set aside: windows", texts, found, numbers=len(texts))
 
 
 def newcomer() -> Stream:
@@ -401,7 +405,9 @@ def newcomer() -> Stream:
     held += [{"age": (0, cut)} for cut in range(3, 31, 3)]
     held += [{"age": (i, i + 7), "education": (j, j + 3)} for i in range(0, 32, 8) for j in range(0, 16, 4)]
     texts = list(dict.fromkeys(counted(one) for one in held))
-    return Stream("set aside: newcomer", texts, {"cache": float(len(texts))}, numbers=len(texts))
+    mixture = 6 + root_price(LEVELS["age"], ranges=False) + 1  # single counts, a square root, the tiles as one table
+    found = {"cache": float(len(texts)), "single, root, tiles": mixture}
+    return Stream("set aside: newcomer", texts, found, numbers=len(texts))
 
 
 STREAMS: tuple[Callable[[], Stream], ...] = (
