@@ -384,3 +384,12 @@ def test_the_family_of_a_corner_misses_no_more_often_than_its_doubt(corner: str)
     assert ends_of(SCHEMA, key) == dict(zip(("age", "hours"), corner, strict=True))
     assert is_whole(key)
     assert plain(key) == ("age", "hours")
+
+
+@pytest.mark.parametrize("beta", [1e-13, 0.99])
+def test_any_failure_probability_has_an_answer(beta: float) -> None:
+    _, session = opened(beta=beta)
+    for text in CUTS[:8]:
+        (one,) = numbers(session.ask(text))
+        assert one.guarantee is not None
+        assert (one.high - one.low) / 2 <= ALPHA * ROWS * (1 + 1e-5)

@@ -22,7 +22,7 @@ from maquette.query import bare_questions_of, family_of
 from maquette.schema import Schema
 from maquette.session.precision.anchor import CLOSE, KEPT, allowed_by, coarse, half_width, last
 from maquette.session.precision.bases import bare_kind, plain
-from maquette.session.precision.family import BINS, OWN
+from maquette.session.precision.family import BINS, LEAST, OWN
 
 Values = NDArray[np.float64]
 
@@ -57,7 +57,9 @@ class BareWithin:
             return math.inf
         if self.each.after:
             return half_width(4 * weight**2 * self.rows, own, self.each.doubt, self.each.k)
-        return sum_half_width(math.sqrt(own + weight**2 * self.rows), 1.0, 1 - self.each.doubt, gaussian=True)
+        return sum_half_width(
+            math.sqrt(own + weight**2 * self.rows), 1.0, 1 - max(LEAST, self.each.doubt), gaussian=True
+        )
 
 
 def bare_within(schema: Schema, key: Columns, told: Doubt, rows: float, own: float) -> BareWithin:

@@ -28,6 +28,7 @@ Values = NDArray[np.float64]
 OWN = 0.1  # share of a table's doubt for intervals in proportion to each question's own deviation
 BINS = 128  # variances are rounded up to multiples of the largest divided by this
 CLOSE = 1e-9
+LEAST = 1e-15  # the smallest doubt that a confidence resolves: a million of them add up to almost nothing
 
 
 class Within(NamedTuple):
@@ -53,7 +54,7 @@ def within(schema: Schema, key: Columns, family: int, doubt: float, variance: fl
     """How far the questions of a family can be off, but for a failure probability of `doubt` for all of them."""
     kind = whole_kind(key)
     assert kind is not None, "only a whole table has a family"
-    own = sum_half_width(1.0, 1.0, 1 - OWN * doubt / family, gaussian=True)
+    own = sum_half_width(1.0, 1.0, 1 - max(LEAST, OWN * doubt / family), gaussian=True)
     return Within(own, hardest(schema, key, doubt) * math.sqrt(hardest_of(schema, kind, plain(key)) * variance))
 
 
