@@ -393,3 +393,23 @@ def test_any_failure_probability_has_an_answer(beta: float) -> None:
         (one,) = numbers(session.ask(text))
         assert one.guarantee is not None
         assert (one.high - one.low) / 2 <= ALPHA * ROWS * (1 + 1e-5)
+
+
+def test_a_session_with_other_promises_reads_the_bare_tables_of_the_same_record() -> None:
+    """Each answer by itself: the variances of the table and of the number of rows add up, also in a fraction."""
+    curator, together = opened(noise=NoNoise(0))
+    for text in CUTS:
+        together.ask(text)
+    spent = curator.ledger.spent()
+    each = mq.online(curator, alpha=ALPHA, rows=ROWS, warm_start="none", guard="never", simultaneous=False, beta=0.05)
+    for text in CUTS:
+        (one,), (other,) = numbers(each.ask(text)), numbers(together.ask(text))
+        assert one.value == pytest.approx(TRUTH.of(text)[0], abs=1e-3)
+        assert one.high - one.low < other.high - other.low
+    assert curator.ledger.spent() == spent
+    fraction = each.ask("age <= 5")
+    assert fraction.value == pytest.approx(TRUTH.of("SELECT count(*) FROM t WHERE age <= 5")[0] / ROWS, abs=1e-5)
+    text = "SELECT age, count(*) FROM t WHERE age BETWEEN 0 AND 3 GROUP BY age"
+    np.testing.assert_allclose([one.value for one in numbers(each.ask(text))], TRUTH.of(text), atol=1e-3)
+    (average,) = numbers(each.ask("SELECT avg(age) FROM t WHERE age <= 7"))
+    assert average.low <= average.value <= average.high
