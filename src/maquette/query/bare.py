@@ -23,7 +23,7 @@ Values = NDArray[np.float64]
 BareBasis = Literal["bare steps", "bare waves"]
 
 BARE_BASES: tuple[BareBasis, ...] = get_args(BareBasis)
-EVEN = 2.5
+EVEN = 2.5  # about what it is where one number of rows serves a few columns of 32 levels
 
 
 class BareReading(NamedTuple):

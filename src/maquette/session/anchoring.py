@@ -14,11 +14,9 @@ from maquette.session.precision.shares import anchored_after
 from maquette.session.pricing import Pricing
 
 ROWS = 3.0  # counts that are paid for the number of rows
-BY_KIND: Mapping[RangeBasis, float] = {
-    "steps": 0.7,
-    "waves": 0.92,
-}  # with a bare table in place of this kind: share of the counts that one costs
-TABLES = 2  # ordered columns in a schema, at least, for that: they may all get tables that share it
+# The same where it is bought with a bare table in place of one of this kind: a share of the counts that that costs.
+BY_KIND: Mapping[RangeBasis, float] = {"steps": 0.7, "waves": 0.92}
+TABLES = 2  # ordered columns in a schema, at least, for that: each may get a table that shares it
 DEARER = 1.25  # most that it may add to the price of a first table at once
 
 

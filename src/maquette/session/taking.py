@@ -35,7 +35,7 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
     """Add one charge. What belongs to single goals is kept first: nobody reads it before its moment has come.
 
     A whole table has a number after those measured as asked. What is derived from parts is derived from it too, so the
-    share of the doubt for that is taken after it; unless nothing else is read from it. Earlier divisions took it
+    share of the doubt for that is taken after it, unless nothing else is read from it. Earlier divisions took it
     there only if the number of rows is public.
     """
     directs, rented = owned
