@@ -17,10 +17,11 @@ from maquette.session.anchoring import anchor_of
 from maquette.session.order import Flight, Order
 from maquette.session.own import Direct
 from maquette.session.precision import shares
-from maquette.session.precision.anchor import LEAST, K, half_width, own_variance
+from maquette.session.precision.anchor import half_width, least, own_variance
 from maquette.session.precision.bases import ANCHOR
 from maquette.session.question import MOST_TERMS, Goal, Question, restored, stored
 
+KS = [shares.HALF.k, shares.NOW.k]  # of sessions that began before, and of those that begin now
 LEVELS = {"a": 5, "b": 4, "c": 6, "d": 3, "e": 7}
 SCHEMA = mq.Schema([mq.Category(name, [f"{name}{i}" for i in range(size)]) for name, size in LEVELS.items()])
 ROWS = 4_000
@@ -52,37 +53,43 @@ def session_of(curator: mq.Curator, **more: object) -> mq.Session:
 
 @pytest.mark.parametrize("doubt", [1e-2, 1e-4, 1e-6])
 @pytest.mark.parametrize("ratio", [0.0, 0.2, 0.7])
-def test_given_the_noise_of_the_rows_a_count_misses_no_more_often_than_psi_allows(doubt: float, ratio: float) -> None:
-    width = half_width(4 * ratio**2, 1.0, doubt)
+@pytest.mark.parametrize("k", KS)
+def test_given_the_noise_of_the_rows_a_count_misses_no_more_often_than_psi_allows(
+    doubt: float, ratio: float, k: float
+) -> None:
+    width = half_width(4 * ratio**2, 1.0, doubt, k)
     x = np.linspace(-12.0, 12.0, 5_001)
     missed = scipy.stats.norm.sf(width - ratio * x) + scipy.stats.norm.cdf(-width - ratio * x)
-    allowed = doubt * math.sqrt(1 - K) * np.exp(K * x**2 / 2)
+    allowed = doubt * math.sqrt(1 - k) * np.exp(k * x**2 / 2)
     assert (missed <= np.minimum(allowed, 1.0) * (1 + 1e-6)).all()
     shorter = 0.97 * width
     missed = scipy.stats.norm.sf(shorter - ratio * x) + scipy.stats.norm.cdf(-shorter - ratio * x)
     assert (missed > allowed).any()  # nor is it much wider than it has to be
 
 
-def test_psi_has_expectation_one_and_its_least_value_is_for_those_that_do_not_depend_on_it() -> None:
-    mean, _ = scipy.integrate.quad(lambda x: LEAST * math.exp(K * x**2 / 2) * scipy.stats.norm.pdf(x), -40, 40)
+@pytest.mark.parametrize("k", KS)
+def test_psi_has_expectation_one_and_its_least_value_is_for_those_that_do_not_depend_on_it(k: float) -> None:
+    mean, _ = scipy.integrate.quad(lambda x: least(k) * math.exp(k * x**2 / 2) * scipy.stats.norm.pdf(x), -40, 40)
     assert mean == pytest.approx(1.0, rel=1e-6)
 
 
-def test_the_variance_that_is_bought_is_just_enough() -> None:
+@pytest.mark.parametrize("k", KS)
+def test_the_variance_that_is_bought_is_just_enough(k: float) -> None:
     for rows in (0.0, 0.02, 0.05):
-        own = own_variance(rows, 1e-3)
-        assert 0.999 < half_width(rows, own, 1e-3) <= 1.0 + 1e-9
+        own = own_variance(rows, 1e-3, k)
+        assert 0.999 < half_width(rows, own, 1e-3, k) <= 1.0 + 1e-9
 
 
-def test_someone_who_sees_the_noise_of_the_rows_and_decides_what_to_ask_for_is_within_the_doubt() -> None:
+@pytest.mark.parametrize("k", KS)
+def test_someone_who_sees_the_noise_of_the_rows_and_decides_what_to_ask_for_is_within_the_doubt(k: float) -> None:
     """The attacker asks for many counts from half of the rows only if these are far off, and else for plain ones."""
     rng, runs, doubt, places = np.random.default_rng(5), 40_000, 0.2, 16
     rows, each = 0.05, doubt / places
-    own = own_variance(rows, each)
+    own = own_variance(rows, each, k)
     x = rng.normal(size=runs)
     far = np.abs(x) > 1.5
     centred = np.abs(x[:, None] * math.sqrt(rows) / 2 + math.sqrt(own) * rng.normal(size=(runs, places))) > 1.0
-    plain = rng.random((runs, places)) < LEAST * each
+    plain = rng.random((runs, places)) < least(k) * each
     missed = np.where(far[:, None], centred, plain).any(axis=1).mean()
     assert missed <= doubt + 5 * math.sqrt(doubt / runs)
     naive = 1 / scipy.stats.norm.isf(each / 2) ** 2 - rows / 4  # as if the noise of the rows were drawn afterwards
@@ -90,13 +97,14 @@ def test_someone_who_sees_the_noise_of_the_rows_and_decides_what_to_ask_for_is_w
     assert again[far].mean() > 1.5 * each
 
 
-def test_the_shares_add_up_wherever_the_number_of_rows_and_parts_are_bought() -> None:
+@pytest.mark.parametrize("division", [shares.HALF, shares.NOW])
+def test_the_shares_add_up_wherever_the_number_of_rows_and_parts_are_bought(division: shares.Division) -> None:
     for before in (None, 0, 1, 7, 40):
         for anchor in (None, 0, 2, 7, 50):
-            spent = sum(shares.NOW.fresh(number, before, anchor=anchor) for number in range(1, 30_000))
-            derived = 0.0 if before is None else shares.derived(shares.NOW, before, anchor)
+            spent = sum(division.fresh(number, before, anchor=anchor) for number in range(1, 30_000))
+            derived = 0.0 if before is None else shares.derived(division, before, anchor)
             early = anchor is not None and before is not None and anchor <= before
-            assert spent + derived / (LEAST if early else 1.0) + shares.GUARDED <= 1 + 1e-9
+            assert spent + derived / (least(division.k) if early else 1.0) + shares.GUARDED <= 1 + 1e-9
     assert shares.anchored_after(5, 5) == 6
     assert shares.anchored_after(5, 4) == shares.anchored_after(5, None) == 5
 

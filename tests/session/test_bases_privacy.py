@@ -21,6 +21,7 @@ from maquette.session.precision.bases import question_of, sums_key, waves_key, w
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 8), mq.Boolean("a")])
 WHOLES = [whole_key("steps", ("age",)), whole_key("steps", ("age", "a")), whole_key("waves", ("age", "a"))]
+WHOLES += [whole_key("bare steps", ("age",)), whole_key("bare waves", ("age",))]
 POINTS = [(0, True), (4, False), (8, True)]
 BASE = ((POINTS[1],),)
 SETTINGS = [("add-remove", 1), ("replace", 1), ("add-remove", 2), ("replace", 3)]

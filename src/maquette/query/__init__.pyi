@@ -1,5 +1,6 @@
 from . import forms as forms
 from .amounts import Amounts as Amounts
+from .bare import BareBasis as BareBasis, BareQuestions as BareQuestions, BareReading as BareReading
 from .classes.boolean import (
     Literals as Literals,
     literal_query as literal_query,
@@ -106,6 +107,8 @@ from .sql.statement import (
 from .steps import (
     RANGE_BASES as RANGE_BASES,
     RangeBasis as RangeBasis,
+    bare_questions_of as bare_questions_of,
+    bare_reading_of as bare_reading_of,
     family_of as family_of,
     hardest_of as hardest_of,
     variances_of as variances_of,

@@ -24,6 +24,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from maquette.query.bare import (
+    BARE_BASES,
+    BareBasis,
+    BareQuestions,
+    BareReading,
+    bare_matrix,
+    bare_questions,
+    bare_reading,
+)
 from maquette.query.contrasts import Contrasts, Gains, Matrix, gains_of
 from maquette.query.marginal import Marginal
 from maquette.query.moves import LARGEST
@@ -31,7 +40,7 @@ from maquette.query.waves import KEPT, is_ordered, sines
 from maquette.schema import Schema
 
 Values = NDArray[np.float64]
-RangeBasis = Literal["steps", "waves"]
+RangeBasis = Literal["steps", "waves"] | BareBasis
 
 RANGE_BASES: tuple[RangeBasis, ...] = ("steps", "waves")  # for ranges that begin or end with their column, and for all
 PARTS = 2**10  # shares of the row for everything are multiples of 1 / PARTS
@@ -47,6 +56,16 @@ def whole_table(schema: Schema, kind: RangeBasis, columns: Sequence[str]) -> Con
 def whole_inverse(schema: Schema, kind: RangeBasis, columns: Sequence[str], name: str) -> Values:
     """Weights of one column over its levels, times this, are its weights over the rows of the matrix per unit scale."""
     return _inverse(schema[name].size, kind if is_ordered(schema, name) else None, whole_scale(schema, columns))
+
+
+def bare_reading_of(schema: Schema, kind: BareBasis, name: str) -> BareReading:
+    """How questions about one column are read from its bare table and a number of rows."""
+    return bare_reading(schema[name].size, kind, whole_scale(schema, (name,)))
+
+
+def bare_questions_of(schema: Schema, kind: BareBasis, name: str) -> BareQuestions:
+    """The questions that the bare table of one column is bought for."""
+    return bare_questions(schema[name].size, kind, whole_scale(schema, (name,)))
 
 
 def whole_scale(schema: Schema, columns: Sequence[str]) -> int:
@@ -67,7 +86,7 @@ def family_of(schema: Schema, kind: RangeBasis, columns: tuple[str, ...]) -> int
 def _members(size: int, kind: RangeBasis | None) -> int:
     if kind is None:
         return size
-    return 2 * size if kind == "steps" else size * (size + 1) // 2
+    return 2 * size if kind in ("steps", "bare steps") else size * (size + 1) // 2
 
 
 @lru_cache(KEPT)
@@ -90,6 +109,8 @@ def variances_of(schema: Schema, kind: RangeBasis, columns: tuple[str, ...], nam
 
 @lru_cache(KEPT)
 def _variances(size: int, kind: RangeBasis, scale: int) -> Values:
+    if kind in BARE_BASES:
+        return bare_questions(size, kind, scale).own
     ends = np.vstack([np.zeros(size), np.tri(size)]) @ _inverse(size, kind, scale)
     if kind == "steps":  # all levels both begin and end there
         found = np.array([row @ row for row in (*ends[1:], *(ends[-1] - ends[1:-1]))])
@@ -118,6 +139,8 @@ def _inverse(size: int, kind: RangeBasis | None, scale: int) -> Values:
 
 def _matrix(size: int, kind: RangeBasis, scale: int) -> Matrix:
     """A row for everything, then the waves or half waves; one row of the table moves them by about `scale`."""
+    if kind in BARE_BASES:
+        return bare_matrix(size, kind, scale)
     share = _share(size, kind)
     everything = np.full((1, size), scale * math.sqrt(share))
     others = sines(size, 0.5 if kind == "steps" else 1.0, scale * math.sqrt(1 - share))

@@ -18,13 +18,15 @@ from maquette.query import LinearQuery, OfValues, Output, Program, Statement
 from maquette.session.guard_policy import guessed
 from maquette.session.model import Model
 from maquette.session.own import Direct, Guarded, Own, Rented, Slice
-from maquette.session.precision.anchor import half_width
+from maquette.session.precision.bare_view import BareView, wholes_of
+from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.reading import Bounds, Reading, corners, fieller, narrower, ratio, total
 from maquette.session.precision.view import NOTHING, Component, Mixture, Values, View
-from maquette.session.precision.whole_view import WholeView, wholes_of
+from maquette.session.precision.whole_view import WholeView
 from maquette.session.precision.width import STEP, Known, Widths
 from maquette.session.question import Goal, Question, goals_of, unit_of
 from maquette.session.record import Record
+from maquette.session.transcript import Transcript
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,15 @@ class Numbers:
         return best if math.isfinite(width) else None
 
     def _whole_width(self, whole: WholeView) -> float:
-        return whole_width(whole, self._transcript.known_of(whole), self.widths, self._wholes[whole.key])
+        return whole_width(whole, self._transcript, None, self.widths, self._wholes[whole.key])
 
     def _read_whole(self, whole: WholeView, moment: int | None) -> Reading:
         values, variances = whole.look(self._transcript.reader(moment))
-        known = self._transcript.known_of(whole, moment)[whole.key]
-        widths = self.widths.whole(whole, known, self._wholes[whole.key]).of(variances)
+        known, number = self._transcript.known_of(whole, moment), self._wholes[whole.key]
+        if isinstance(whole, BareView) and self.widths.simultaneous:
+            widths = _of_bare(whole, known, self._transcript, self.widths, number)
+        else:
+            widths = self.widths.whole(whole, known[whole.key], number).of(variances)
         return Reading(values, variances, widths + np.minimum(STEP, widths))
 
     def _rented(self, goal: Goal) -> Mapping[Columns, Component]:
@@ -240,11 +245,7 @@ def measured(direct: Direct, widths: Widths) -> Reading:
 def _from_half(direct: Direct, rows: Component, widths: Widths) -> Reading:
     """A count that was measured from half of the rows."""
     value, own = (rows.value + direct.measurement.values[..., 0]) / 2, spread(direct.measurement) ** 2 / 4
-    if widths.simultaneous:
-        width = half_width(rows.variance, own, widths.fresh(1, direct.number, centred=True))
-    else:
-        width = sum_half_width(math.sqrt(rows.variance / 4 + own), 1.0, 1 - widths.beta, gaussian=True)
-    full = np.full(value.shape, width + STEP)
+    full = np.full(value.shape, widths.centred(rows.variance, own, direct.number) + STEP)
     return Reading(value, np.full(value.shape, rows.variance / 4 + own), full)
 
 
@@ -259,13 +260,32 @@ def _width(direct: Direct, widths: Widths) -> float:
     return float(measured(direct, widths).widths.max(initial=0.0))
 
 
-def whole_width(whole: WholeView, known: Mapping[Columns, Known], widths: Widths, number: int) -> float:
+def whole_width(whole: WholeView, transcript: Transcript, moment: int | None, widths: Widths, number: int) -> float:
     """The half-width of the noisiest cell of a question read from a whole table; infinite if that is not there."""
-    if whole.key not in known:
+    known = transcript.known_of(whole, moment)
+    if whole.key not in known or len(known) < len(whole.gains):
         return math.inf
-    one = known[whole.key]
-    width = float(widths.whole(whole, one, number).of(np.array(whole.gains[whole.key] * one.variance)))
+    if isinstance(whole, BareView) and widths.simultaneous:
+        width = float(_of_bare(whole, known, transcript, widths, number).max(initial=0.0))
+        return width + min(STEP, width)
+    variance = sum(gain * known[part].variance for part, gain in whole.gains.items())
+    width = float(widths.whole(whole, known[whole.key], number).of(np.array(variance)))
     return width + min(STEP, width)
+
+
+def _of_bare(
+    whole: BareView, known: Mapping[Columns, Known], transcript: Transcript, widths: Widths, number: int
+) -> Values:
+    """Half-widths of a question read from a bare table; infinite where that answers nothing.
+
+    It answers nothing where it was measured before the number of rows that it was to share.
+    """
+    shared, table = transcript.first(ANCHOR), transcript.first(whole.key)
+    if shared is not None and table is not None and shared <= table:
+        within = widths.bare(whole, known, number, after=shared < table)
+        if within is not None:
+            return within.of(whole.own(known[whole.key].variance), whole.of_rows)
+    return np.full(whole.shape, math.inf)
 
 
 def known_with(view: View, known: Mapping[Columns, Known], rented: Mapping[Columns, Component]) -> dict[Columns, Known]:

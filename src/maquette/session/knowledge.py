@@ -17,10 +17,11 @@ from maquette.session.answering import Numbers, Settled, known_with, measured, w
 from maquette.session.model import Model, model_of
 from maquette.session.own import Direct, Guarded, Own, Rented, Slice
 from maquette.session.precision.account import Account
+from maquette.session.precision.bare_view import wholes_of
 from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.shares import DIVISION, DIVISIONS
 from maquette.session.precision.view import NOTHING, Component, View
-from maquette.session.precision.whole_view import WholeView, wholes_of
+from maquette.session.precision.whole_view import WholeView
 from maquette.session.precision.width import Widths
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal, everyone, places_of
@@ -165,8 +166,7 @@ class Knowledge:
     def width(self, view: View, moment: int, rented: Mapping[Columns, Component] = NOTHING) -> float:
         """The half-width of the noisiest cell as of a moment, in counts; infinite where a part is not known."""
         if isinstance(view, WholeView):
-            known = self.transcript.known_of(view, moment)
-            return whole_width(view, known, self.widths, self.record.wholes[view.key])
+            return whole_width(view, self.transcript, moment, self.widths, self.record.wholes[view.key])
         known = known_with(view, self.transcript.known_of(view, moment), rented)
         return self.widths.of(view, known) if len(known) == len(view.gains) else math.inf
 

@@ -8,18 +8,20 @@ buying. It uses public facts alone: the schema, prices, and what was asked and r
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
 from maquette.bounded import Bounded
 from maquette.estimates import Columns
-from maquette.session.anchoring import Anchor, anchor_of
+from maquette.session.anchoring import DEARER, Anchor, anchor_of, early_anchor
 from maquette.session.knowledge import Knowledge
 from maquette.session.order import Order
 from maquette.session.outcome import Outcome
 from maquette.session.own import Rented
-from maquette.session.precision.bases import ANCHOR
+from maquette.session.precision.bare_view import BareView
+from maquette.session.precision.bases import ANCHOR, bare_kind
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.whole_view import WholeView
@@ -41,6 +43,8 @@ PATIENT = 4.0  # times its price, paid for single counts, after which it is boug
 RECENT = 64  # prices of goals that are kept
 LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
 
+Paid = defaultdict[Columns, int]
+
 
 class Planner:
     """Plans charges, and records what they were paid for."""
@@ -56,9 +60,10 @@ class Planner:
         self._anchor: Anchor | None = None  # the number of rows, if it is bought with this order
         self._prices: Bounded[Hashable, int] = Bounded(RECENT)  # of goals measured as asked: a plan needs one often
         self._plain = self._apart = 0  # units paid for counts that can be measured from half of the rows, and others
-        self._single: dict[Columns, int] = {}  # units paid for single questions about these columns, in any way
-        self._paid_whole: dict[Columns, int] = {}  # units paid for questions on these columns, measured as asked
-        self._rented: dict[Columns, int] = {}  # units paid for the contributions of these parts to single questions
+        self._single = Paid(int)  # units paid for single questions about these columns, in any way
+        self._valued = Paid(int)  # the same, with those measured from half of the rows at the price of plain ones
+        self._paid_whole = Paid(int)  # units paid for questions on these columns, measured as asked
+        self._rented = Paid(int)  # units paid for the contributions of these parts to single questions
 
     def beside(self, knowledge: Knowledge) -> Planner:
         """A planner for other promises about the same record."""
@@ -78,26 +83,38 @@ class Planner:
         """
         goals = list({goal.key: goal for goal in goals}.values())
         order = self._plan(goals)
-        anchor = anchor_of(self._knowledge, self._pricing) if order else None
-        return order if anchor is None else self._anchored(order, goals, anchor)
+        if not order or (anchor := anchor_of(self._knowledge, self._pricing)) is None:
+            return order
+        return self._with_rows(order, goals) or self._anchored(order, goals, anchor)
 
     def _plan(self, goals: Sequence[Goal]) -> Order:
         missing = self._missing(goals)
         families = self._families(missing)
         return self._with_wholes(self._by_parts(goals, missing, families), missing, families)
 
+    def _with_rows(self, order: Order, goals: Sequence[Goal]) -> Order | None:
+        """The order with the number of rows and a bare table in place of a whole one, if that is hardly dearer."""
+        anchor = early_anchor(self._knowledge, self._pricing, order)
+        if anchor is None or not any(map(bare_kind, (found := self._given(anchor)._plan(goals)).parts)):
+            return None
+        return anchor.beside(found) if found.units + anchor.units <= DEARER * order.units else None
+
+    def _given(self, anchor: Anchor) -> Planner:
+        """This planner where the number of rows is bought with the order."""
+        other = copy(self)
+        other._anchor = anchor
+        return other
+
     def _anchored(self, order: Order, goals: Sequence[Goal], anchor: Anchor) -> Order:
         """The order with the number of rows, if that is cheaper now or enough was paid for counts without it."""
         enough = self._plain >= max(PATIENT * anchor.units, self._apart)
         if not enough and order.units <= anchor.units:
             return order
-        other = copy(self)
-        other._anchor = anchor
-        found = other._plan(goals)
+        found = self._given(anchor)._plan(goals)
         centred = any(goal.centred for goal, _ in found.directs.values())
         alike = tables_in(found.parts).keys() == tables_in(order.parts).keys()  # else a table is put off
         if alike and centred and found.units + (0 if enough else anchor.units) < order.units:
-            return Order({ANCHOR: anchor.units, **found.parts}, found.directs, found.rents)
+            return anchor.beside(found)
         return order
 
     def _by_parts(self, goals: Sequence[Goal], missing: Sequence[Goal], families: Sequence[Family]) -> Order:
@@ -132,7 +149,8 @@ class Planner:
             units = self._whole_price(family.whole, rest)
             if units is None or len(others) == len(missing):
                 continue
-            paid, enough = self._single.get(family.whole.columns, 0), family.enough(units)
+            singles, enough = self._valued if family.whole.simple else self._single, family.enough(units)
+            paid = singles.get(family.whole.columns, 0)
             topped_up = order.units < enough and not order.directs and not order.rents
             if rest.units + units < order.units or (enough <= paid and not topped_up):
                 order, missing = Order({**rest.parts, family.whole.key: units}, rest.directs, rest.rents), others
@@ -149,7 +167,11 @@ class Planner:
         if self._pricing.pure or self._knowledge.record.cells:
             return []
         views = {goal.key: self._knowledge.view(goal) for goal in missing}
-        return self._wholes.families(views, simultaneous=self._knowledge.widths.simultaneous)
+        now = self._now
+        found = self._wholes.families(views, simultaneous=now.simultaneous, corners=now.shares_rows)
+        if self._known_rows is None or not now.shares_rows:
+            return found
+        return [family.cheaper(lambda whole: self._whole_price(whole, Order({}, {}, {}))) for family in found]
 
     def _whole_price(self, view: WholeView, order: Order) -> int | None:
         """Units for a whole table beside an order; None if it cannot be bought.
@@ -162,7 +184,13 @@ class Planner:
             return None
         assert view.family is not None, "a table is bought for its family"
         places = sum(widths.places(view.schema, key) for key in tables_in(order.parts))
-        hardest = widths.hardest(view, self._taken + len(order.directs) + places + 1)
+        number = self._taken + len(order.directs) + places + 1
+        if isinstance(view, BareView):
+            if (rows := self._known_rows) is None:
+                return None
+            told = widths.bare_doubt(view, number, after=self._anchor is None)
+            return self._pricing.bare(view.key, self._tolerance, told, rows)
+        hardest = widths.hardest(view, number)
         return self._pricing.whole(
             view.key, self._tolerance, hardest, have=0.0 if known is None else 1 / known.variance
         )
@@ -214,7 +242,7 @@ class Planner:
     def _direct(self, goal: Goal, tolerance: float, doubt: float, rows: float = 0.0) -> int:
         key = goal.key, goal.centred, tolerance, doubt, rows
         if (found := self._prices.get(key)) is None:
-            found = self._prices[key] = self._pricing.direct(goal, tolerance, doubt, rows)
+            found = self._prices[key] = self._pricing.direct(goal, tolerance, doubt, rows, self._now.k)
         return found
 
     @property
@@ -315,7 +343,7 @@ class Planner:
 
     def _paid_alone(self, goals: Iterable[Goal]) -> int:
         """Units paid for single questions about the columns of these goals."""
-        views = [self._knowledge.view(goal) for goal in goals]
+        views = map(self._knowledge.view, goals)
         return sum(self._single.get(columns, 0) for columns in {view.columns for view in views if view is not None})
 
     def _as_asked(self, goal: Goal) -> int:
@@ -341,20 +369,21 @@ class Planner:
             elif not goal.centred and not served(view):  # a table of their own is soon bought for some
                 self._plain += units
             if view is not None:
-                self._paid_whole[view.columns] = self._paid_whole.get(view.columns, 0) + units
-                self._single[view.columns] = self._single.get(view.columns, 0) + units
+                self._paid_whole[view.columns] += units
+                self._single[view.columns] += units
+                plain = self._as_asked(replace(goal, centred=False)) if goal.centred else abs(units)
+                self._valued[view.columns] += plain if units > 0 else -plain
         for goal, parts in order.rents.values():
             view = self._knowledge.view(goal)
             assert view is not None, "only a goal with a view is rented for"
-            self._single[view.columns] = self._single.get(view.columns, 0) + sum(parts.values())
+            self._single[view.columns] += sum(parts.values())
+            self._valued[view.columns] += sum(parts.values())
             for part, units in parts.items():
-                self._rented[part] = self._rented.get(part, 0) + units
-        goals = list(goals)
-        self._wholes.asked(map(self._knowledge.view, goals))
-        for goal in goals:
-            view = self._knowledge.view(goal)
-            if view is not None:
-                self.asked(len(view.columns)).add(view.columns)
+                self._rented[part] += units
+        views = list(map(self._knowledge.view, goals))
+        self._wholes.asked(views)
+        for view in filter(None, views):
+            self.asked(len(view.columns)).add(view.columns)
 
     @property
     def _tolerance(self) -> float:

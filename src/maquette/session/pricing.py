@@ -25,7 +25,8 @@ from maquette.curator import Curator
 from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
 from maquette.query import Contrasts, Marginal, hardest_of
-from maquette.session.precision.anchor import own_variance
+from maquette.session.precision.anchor import K, own_variance
+from maquette.session.precision.bare_family import Doubt, bare_variance
 from maquette.session.precision.bases import is_plain, plain, scale, summed, whole_kind
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.least import least_precision
@@ -196,6 +197,12 @@ class Pricing:
             return None
         wanted = hardest_of(self._schema, kind, plain(key)) / deviation**2 * (1 + SLACK) - have
         return self.price(key, wanted) if wanted > 0.0 else None
+
+    def bare(self, key: Columns, tolerance: float, told: Doubt, rows: float) -> int | None:
+        """Units for a bare table all questions of which are within the tolerance, given the variance of the rows."""
+        within = max(0.0, tolerance - STEP)
+        own = bare_variance(self._schema, key, told, rows / within**2) * within**2 if within else 0.0
+        return self.price(key, (1 + SLACK) / own) if own > 0.0 else None
 
     def reuse(self, part: Columns, size: int, sets: float) -> float:
         """How many of `sets` column sets of this size share a part, if they are spread evenly over the columns."""
@@ -402,14 +409,14 @@ class Pricing:
         prices = {part: self.price(used[part].key, used[part].ratio * bought[part]) for part in bought}
         return Purchase(bought, prices, {part: reuse[part] for part in bought}, used)
 
-    def direct(self, goal: Goal, tolerance: float, doubt: float, rows: float = 0.0) -> int:
+    def direct(self, goal: Goal, tolerance: float, doubt: float, rows: float = 0.0, k: float = K) -> int:
         """Units for measuring a goal as asked, or from half of the rows with variance `rows`, missed with `doubt`."""
         relation, asked = self._curator.relation, goal.as_asked
         grid = asked.grid * goal.unit
         precision = self.fresh_precision(goal, tolerance, doubt)
         if goal.centred:
             size = max(0.0, tolerance - STEP) ** 2
-            own = 4 * size * own_variance(rows / size, doubt) if size else 0.0
+            own = 4 * size * own_variance(rows / size, doubt, k) if size else 0.0
             precision = 1 / own if own else math.inf
         if math.isinf(precision):
             return MAX_UNITS

@@ -11,7 +11,7 @@ from maquette.privacy import DiscreteGaussian
 from maquette.session.ahead import Layered
 from maquette.session.order import Owned
 from maquette.session.own import Direct, Own, Rented
-from maquette.session.precision.bases import ANCHOR, whole_kind
+from maquette.session.precision.bases import ANCHOR, tells, whole_kind
 from maquette.session.precision.family import places_of
 from maquette.session.precision.shares import DIVISIONS, anchored_after
 from maquette.session.precision.view import Component
@@ -35,7 +35,8 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
     """Add one charge. What belongs to single goals is kept first: nobody reads it before its moment has come.
 
     A whole table has a number after those measured as asked. What is derived from parts is derived from it too, so the
-    share of the doubt for that is taken after it. Earlier divisions took it there only if the number of rows is public.
+    share of the doubt for that is taken after it, unless nothing else is read from it. Earlier divisions took it
+    there only if the number of rows is public.
     """
     directs, rented = owned
     transcript, moment = held.transcript, held.transcript.moment + 1
@@ -64,7 +65,7 @@ def take(held: Held, measured: Sequence[Measurement], note: Any, owned: Owned) -
         if key not in held.wholes:
             held.wholes = {**held.wholes, key: held.directs + 1}
             held.directs += places_of(transcript.schema, key) if division.weighs else 1
-    told = any(key != ANCHOR for key in tables) and (division.centres or transcript.rows_are_public)
+    told = any(key != ANCHOR and tells(key) for key in tables) and (division.centres or transcript.rows_are_public)
     if told and held.before is None:
         held.before = held.directs
     single = iter(measured[asked:])

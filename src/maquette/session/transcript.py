@@ -236,6 +236,11 @@ class Transcript:
             return UNMIXED
         return mixture_of(view, lambda key: self._known_at(key, moment))
 
+    def first(self, key: Columns) -> int | None:
+        """The moment at which something was first measured under a key; None if that is not there."""
+        states = self._states.get(key)
+        return states[0].moment if states and states[0].moment <= self.moment else None
+
     def latest(self, key: Columns) -> Known | None:
         """What is known now under one key."""
         return self._known_at(key, None)

@@ -7,12 +7,13 @@ alone: the schema, prices, and which questions were asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from maquette.estimates import Columns
 from maquette.session.order import Order
-from maquette.session.precision.bases import WHOLE_KINDS, WholeKind, is_whole, whole_key
+from maquette.session.precision.bare_view import BareView
+from maquette.session.precision.bases import BEGINS, ENDS, WHOLE_KINDS, WholeKind, corner_key, is_whole, whole_key
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import View
 from maquette.session.precision.whole_view import WholeView
@@ -21,7 +22,8 @@ Views = Mapping[str, View | None]  # by the key of their goal
 
 RANGES = 0.1  # share of a price, paid for single questions, after which it is paid for ranges of the same columns
 TABLES = 0.06  # the same for a whole table
-SEVERAL = 0.4  # the same for ranges of several columns that may lie anywhere: they are dear
+RANGED = 0.3  # the same for ranges of several columns that may lie anywhere: they are dear
+SEVERAL = 0.4  # the same for those of one column within levels of others
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,18 @@ class Family:
 
     def enough(self, units: int) -> float:
         """What must be paid for single questions before the table is bought for `units` units."""
-        return (TABLES if self.whole.simple else SEVERAL) * units
+        if self.whole.simple:
+            return TABLES * units
+        return (RANGED if self.whole.ordered else SEVERAL) * units
+
+    def cheaper(self, price: Callable[[WholeView], int | None]) -> Family:
+        """The family with a bare table in place of its whole one, if there is one and it costs less."""
+        bare = BareView.instead(self.whole)
+        other = None if bare is None else price(bare)
+        if bare is None or other is None:
+            return self
+        plain = price(self.whole)
+        return replace(self, whole=bare) if plain is None or other < plain else self
 
 
 class Wholes:
@@ -41,30 +54,39 @@ class Wholes:
 
     def __init__(self) -> None:
         self._anywhere: set[Columns] = set()  # columns of which ranges were asked that neither begin nor end there
-        self._ends: set[Columns] = set()  # columns of which ranges were asked that do not all begin there
+        self._corners: dict[Columns, set[str]] = {}  # columns, and the ends at which ranges of them lay
 
     def asked(self, views: Iterable[View | None]) -> None:
         """Record questions."""
         for view in views:
             kind = _kind(view)
-            if view is not None and kind is not None and kind != "starts":
-                (self._anywhere if kind == "waves" else self._ends).add(view.columns)
+            if isinstance(view, ProductView) and kind == "waves":
+                self._anywhere.add(view.columns)
+            elif isinstance(view, ProductView) and kind is not None:
+                self._corners.setdefault(view.columns, set()).add(_corner(view))
 
-    def families(self, views: Views, *, simultaneous: bool) -> list[Family]:
+    def families(self, views: Views, *, simultaneous: bool, corners: bool = False) -> list[Family]:
         """The tables that would serve some of these goals.
 
         Where each answer holds by itself, ranges are as cheap in parts, which other questions share; only those that
-        begin or end with their column are not.
+        begin or end with their column are not. `corners`: tables may be promised for any ends of several columns.
         """
         ranged = {view.columns: view for view in views.values() if isinstance(view, ProductView) and _kind(view)}
         kinds = {(view.columns, _kind(view)) for view in views.values() if view}
         anywhere = self._anywhere | {columns for columns, kind in kinds if kind == "waves"}
-        ends = self._ends | {columns for columns, kind in kinds if kind == "steps"}
+        lay = {columns: set(found) for columns, found in self._corners.items()}
+        for view in views.values():
+            if isinstance(view, ProductView) and _kind(view) not in (None, "waves"):
+                lay.setdefault(view.columns, set()).add(_corner(view))
         found = []
         for columns, view in ranged.items():
+            key = whole_key("waves" if columns in anywhere else "steps", columns)
             several = sum(map(view.ordered, columns)) > 1  # of one column, the other end costs little more doubt
-            kind: WholeKind = "starts" if simultaneous and several and columns not in ends else "steps"
-            whole = WholeView(view, key := whole_key("waves" if columns in anywhere else kind, columns))
+            if simultaneous and several and columns not in anywhere and len(lay[columns]) == 1:
+                (corner,) = lay[columns]
+                if corner and (corners or set(corner) == {BEGINS}):
+                    key = corner_key(columns, corner)
+            whole = WholeView(view, key)
             if simultaneous or whole.distribution:
                 served = frozenset(name for name, other in views.items() if _serves(key, other))
                 found.append(Family(whole, served))
@@ -96,6 +118,15 @@ def _kind(view: View | None) -> WholeKind | None:
         if WholeView(view, key).family is not None:
             return kind
     return None
+
+
+def _corner(view: ProductView) -> str:
+    """The ends of its ordered columns at which a question's ranges lie, one for each; "" if they differ."""
+    corner = ""
+    for name in filter(view.ordered, view.columns):
+        rows = [row for row in view.rows(name) if row.any()]
+        corner += BEGINS if all(row[0] for row in rows) else ENDS if all(row[-1] for row in rows) else " "
+    return "" if " " in corner else corner
 
 
 def _serves(key: Columns, view: View | None) -> bool:

@@ -12,6 +12,7 @@ computation.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -23,6 +24,7 @@ from maquette.estimates import Columns
 from maquette.query import (
     LARGEST,
     RANGE_BASES,
+    BareBasis,
     Contrasts,
     Marginal,
     RangeBasis,
@@ -44,6 +46,8 @@ WholeKind = RangeBasis | Literal["starts"]
 WHOLE_KINDS: tuple[WholeKind, ...] = ("starts", *RANGE_BASES)  # starts: steps with a smaller family
 MARK = ""  # begins every key that is not a part's own name: no column has this name
 KEPT = 2**12
+BEGINS, ENDS = "<", ">"  # of a corner: one for each ordered column
+BARE: Mapping[str, BareBasis] = {"steps": "bare steps", "waves": "bare waves"}  # without a row for everything
 WIDEST, MOST = 3, 2**13  # columns and numbers of a whole table, at most
 ANCHOR = (MARK, MARK, MARK, "rows")  # the number of rows, measured once for all counts (`anchor`)
 _SCALE = 2**8  # of Helmert rows beside a sum, at most
@@ -64,15 +68,36 @@ def whole_key(kind: WholeKind, columns: Columns) -> Columns:
     return (MARK, MARK, MARK, kind, *columns)
 
 
-def for_starts(key: Columns) -> bool:
-    """Whether a whole table is promised for ranges alone that begin with their column."""
-    return is_whole(key) and key[3] == "starts"
+def corner_key(columns: Columns, corner: str) -> Columns:
+    """The key of a table of steps promised for ranges alone that have these ends of their ordered columns."""
+    return (MARK, MARK, MARK, "starts" if set(corner) == {BEGINS} else f"steps {corner}", *columns)
+
+
+def ends_of(schema: Schema, key: Columns) -> dict[str, str] | None:
+    """The ends at which the ranges lie that a whole table is promised for, by column; None if at either."""
+    if not is_whole(key) or (key[3] != "starts" and not key[3].startswith("steps ")):
+        return None
+    ordered = [name for name in plain(key) if is_ordered(schema, name)]
+    corner = BEGINS * len(ordered) if key[3] == "starts" else key[3].partition(" ")[2]
+    return dict(zip(ordered, corner, strict=True))
+
+
+def tells(key: Columns) -> bool:
+    """Whether other questions are read from a whole table, too."""
+    return key[3] in WHOLE_KINDS
+
+
+def bare_kind(key: Columns) -> BareBasis | None:
+    """How a key measures a table that is read together with the number of rows, if it does."""
+    return next((kind for kind in BARE.values() if is_whole(key) and key[3] == kind), None)
 
 
 def whole_kind(key: Columns) -> RangeBasis | None:
     """How a key measures a whole table, if it does."""
     if key[:3] != (MARK, MARK, MARK):
         return None
+    if (bare := bare_kind(key)) is not None:
+        return bare
     return "waves" if key[3] == "waves" else "steps"
 
 

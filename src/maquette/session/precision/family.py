@@ -21,13 +21,14 @@ from maquette.estimates import Columns
 from maquette.privacy import sum_half_width
 from maquette.query import hardest_of, variances_of
 from maquette.schema import Schema
-from maquette.session.precision.bases import KEPT, for_starts, plain, whole_kind
+from maquette.session.precision.bases import BEGINS, KEPT, bare_kind, ends_of, plain, whole_kind
 
 Values = NDArray[np.float64]
 
 OWN = 0.1  # share of a table's doubt for intervals in proportion to each question's own deviation
 BINS = 128  # variances are rounded up to multiples of the largest divided by this
 CLOSE = 1e-9
+LEAST = 1e-15  # the smallest doubt that a confidence resolves: a million of them add up to almost nothing
 
 
 class Within(NamedTuple):
@@ -45,14 +46,15 @@ def places_of(schema: Schema, key: Columns) -> int:
     """How many counts a whole table costs, about: the variance of its hardest question for the price of one count."""
     kind = whole_kind(key)
     assert kind is not None, "only a whole table has a family"
-    return max(1, round(hardest_of(schema, kind, plain(key))))
+    shared = 0 if bare_kind(key) is None else 1  # the noise that it shares makes it dearer
+    return max(1, round(hardest_of(schema, kind, plain(key)))) + shared
 
 
 def within(schema: Schema, key: Columns, family: int, doubt: float, variance: float) -> Within:
     """How far the questions of a family can be off, but for a failure probability of `doubt` for all of them."""
     kind = whole_kind(key)
     assert kind is not None, "only a whole table has a family"
-    own = sum_half_width(1.0, 1.0, 1 - OWN * doubt / family, gaussian=True)
+    own = sum_half_width(1.0, 1.0, 1 - max(LEAST, OWN * doubt / family), gaussian=True)
     return Within(own, hardest(schema, key, doubt) * math.sqrt(hardest_of(schema, kind, plain(key)) * variance))
 
 
@@ -79,13 +81,15 @@ def _tails(schema: Schema, key: Columns) -> tuple[Values, Values]:
     """Variances relative to the hardest question, rounded up, and how many questions have them."""
     kind = whole_kind(key)
     assert kind is not None, "only a whole table has a family"
+    ends = ends_of(schema, key)
     ratios: Values = np.ones(1)
     counts: Values = np.ones(1)
     for name in plain(key):
         variances = variances_of(schema, kind, plain(key), name)
         relative = variances / variances.max()
-        if for_starts(key):
-            relative = relative[: schema[name].size]  # the others end with their column, without beginning there
+        if ends is not None and name in ends:  # all levels come last of those that begin, first of those that end
+            last = schema[name].size
+            relative = relative[:last] if ends[name] == BEGINS else relative[last - 1 :]
         products = np.multiply.outer(ratios, relative).reshape(-1)
         times = np.repeat(counts, len(relative))
         bins = np.clip(np.ceil(products * BINS).astype(int), 1, BINS)

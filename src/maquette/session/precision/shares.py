@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping
 from typing import Protocol
 
-from maquette.session.precision.anchor import LEAST
+from maquette.session.precision import anchor as rows
 
 GUARDED = 0.01
 
@@ -30,6 +30,8 @@ class Division(Protocol):
     centres: bool  # whether counts are measured as what they differ from half of the rows
     derived: float  # of what is left when the first parts are bought; the others are for numbers measured as asked
     weighs: bool  # whether a whole table takes as many places as it costs counts
+    bare: bool  # whether tables of one column are read together with the number of rows
+    k: float  # of psi
 
     def left(self, before: int, anchor: int | None = None) -> float:
         """What is left after `before` places; the number of rows was measured after `anchor`, if it was."""
@@ -46,7 +48,7 @@ def derived(division: Division, before: int, anchor: int | None = None) -> float
     If the number of rows was measured before, its noise may have decided when parts are bought: the least of `psi`.
     """
     early = anchor if anchor is not None and anchor <= before else None
-    return division.derived * division.left(before, early) * (1.0 if early is None else LEAST)
+    return division.derived * division.left(before, early) * (1.0 if early is None else rows.least(division.k))
 
 
 def anchored_after(directs: int, before: int | None) -> int:
@@ -65,7 +67,7 @@ def guard(number: int) -> float:
 class ByPrice:
     """Half of the doubt for the first place; then a series that falls slowly."""
 
-    derived, weighs, centres = 0.6, True, False
+    derived, weighs, centres, bare, k = 0.6, True, False, False, rows.K
     FIRST, POWER = 0.5, 0.295
 
     def left(self, before: int, anchor: int | None = None) -> float:
@@ -88,7 +90,10 @@ class FromHalf(ByPrice):
         """What is left after `before` places, if a longer series began after the place `anchor`."""
         if anchor is None or before <= anchor:
             return super().left(before)
-        return super().left(anchor) / math.sqrt(1 + (before - anchor) / self.MANY)
+        return super().left(anchor) / math.sqrt(1 + (before - anchor) / self._many(anchor))
+
+    def _many(self, anchor: int) -> float:
+        return self.MANY
 
     def fresh(self, number: int, before: int | None, places: int = 1, anchor: int | None = None) -> float:
         """The same; numbers after the anchor that do not depend on it have the least of `psi` times this."""
@@ -97,10 +102,20 @@ class FromHalf(ByPrice):
         return share * (1 - self.derived if before is not None and number > before else 1.0)
 
 
+class ByRows(FromHalf):
+    """The same, with tables of one column that share the number of rows, which may then be bought early."""
+
+    bare, k = True, 0.7
+    FEW = 4.0  # places among which shares are about equal where it is bought at once
+
+    def _many(self, anchor: int) -> float:
+        return min(self.MANY, max(self.FEW, 2.0 * anchor))
+
+
 class Earlier:
     """Most of the doubt for the first ten numbers measured as asked; a whole table is one of them."""
 
-    derived, weighs, centres = 0.5, False, False
+    derived, weighs, centres, bare, k = 0.5, False, False, False, rows.K
     FIRST, NEXT, FEW = 0.64, 0.0305, 10  # shares of the first number, and of each until the tenth
     TAIL = 0.02  # of all numbers after these, before any part is bought
     EQUAL, EQUALLY = 512, 0.7  # after the first part EQUAL numbers have this share of the rest, each the same
@@ -127,9 +142,9 @@ class Earlier:
         return (1 - self.derived) * self.left(before) * (equal + (1 - self.EQUALLY) * _falling(place))
 
 
-EARLIER, WHOLE, NOW = Earlier(), ByPrice(), FromHalf()
-DIVISION = 3.0  # the name under which sessions record the division they begin with
-DIVISIONS: Mapping[float | None, Division] = {None: EARLIER, 2.0: WHOLE, DIVISION: NOW}
+EARLIER, WHOLE, HALF, NOW = Earlier(), ByPrice(), FromHalf(), ByRows()
+DIVISION = 4.0  # the name under which sessions record the division they begin with
+DIVISIONS: Mapping[float | None, Division] = {None: EARLIER, 2.0: WHOLE, 3.0: HALF, DIVISION: NOW}
 
 
 def _falling(place: int) -> float:

@@ -8,14 +8,13 @@ ordered column and one level of the others, are its *family*: it is fixed before
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 
 from maquette.estimates import Columns
 from maquette.query import RangeBasis, hardest_of
-from maquette.session.precision.bases import for_starts, inverse, plain, whole_kind
+from maquette.session.precision.bases import BEGINS, ENDS, ends_of, inverse, plain, whole_kind
 from maquette.session.precision.product_view import ProductView
 from maquette.session.precision.view import Values, View
 
@@ -42,6 +41,11 @@ class WholeView(View):
         """The whole table alone."""
         return (self.key,)
 
+    @property
+    def question(self) -> ProductView:
+        """The question that is read."""
+        return self._of
+
     @cached_property
     def family(self) -> int | None:
         """How many questions the table was bought for; None if this one is not among them."""
@@ -49,8 +53,7 @@ class WholeView(View):
         assert kind is not None, "only a whole table is read whole"
         if self._of.factor != 1.0 or not all(self._holds(name, kind) for name in self.columns):
             return None
-        ends = sum(map(self._of.ordered, self.columns)) if for_starts(self.key) else 0
-        return self._of.family(kind, self.columns) >> ends  # half as many ranges of each ordered column
+        return self._of.family(kind, self.columns) >> len(self._ends)  # half as many ranges of each of these columns
 
     @property
     def hardest(self) -> float:
@@ -62,7 +65,12 @@ class WholeView(View):
     @property
     def distribution(self) -> bool:
         """Whether it is for ranges that begin or end with their column, of ordered columns alone."""
-        return whole_kind(self.key) == "steps" and all(map(self._of.ordered, self.columns))
+        return whole_kind(self.key) == "steps" and self.ordered
+
+    @property
+    def ordered(self) -> bool:
+        """Whether all of its columns are ordered."""
+        return all(map(self._of.ordered, self.columns))
 
     @property
     def simple(self) -> bool:
@@ -73,12 +81,17 @@ class WholeView(View):
         """The weights of the levels of a column, one row for each of its conditions."""
         return self._of.rows(name)
 
+    @cached_property
+    def _ends(self) -> dict[str, str]:
+        return ends_of(self.schema, self.key) or {}
+
     def _holds(self, name: str, kind: RangeBasis) -> bool:
         """Whether every condition on a column is one of the family's: a range, one at an end, or a level."""
         if not self._of.ordered(name):
             return all(_fits(row, None) for row in self.condition(name))
-        begins = not for_starts(self.key) or all(row[0] or not row.any() for row in self.condition(name))
-        return begins and all(_fits(row, kind) for row in self.condition(name))
+        end = {BEGINS: 0, ENDS: -1}.get(self._ends.get(name, ""))
+        there = end is None or all(row[end] or not row.any() for row in self.condition(name))
+        return there and all(_fits(row, kind) for row in self.condition(name))
 
     @cached_property
     def _rows(self) -> list[Values]:
@@ -105,13 +118,6 @@ class WholeView(View):
         return np.asarray(np.transpose(shares.reshape(*sizes, -1), [*self._order, len(sizes)]))
 
 
-def wholes_of(view: View | None, measured: Iterable[Columns]) -> list[WholeView]:
-    """A question read from each of the whole tables that hold its columns."""
-    if not isinstance(view, ProductView) or not view.columns:
-        return []
-    return [WholeView(view, key) for key in measured if set(view.columns) <= set(plain(key))]
-
-
 def _fits(row: Values, kind: RangeBasis | None) -> bool:
     held = np.flatnonzero(row)
     if not len(held):
@@ -120,4 +126,4 @@ def _fits(row: Values, kind: RangeBasis | None) -> bool:
         return False
     if kind is None:
         return len(held) == 1
-    return kind == "waves" or held[0] == 0 or held[-1] == len(row) - 1
+    return kind in ("waves", "bare waves") or held[0] == 0 or held[-1] == len(row) - 1

@@ -33,8 +33,10 @@ from maquette.privacy import sum_half_width
 from maquette.schema import Schema
 from maquette.session.precision import shares
 from maquette.session.precision.account import OWN, Account, Noise
-from maquette.session.precision.anchor import LEAST as PSI
-from maquette.session.precision.bases import plain
+from maquette.session.precision.anchor import K, half_width, least
+from maquette.session.precision.bare_family import BareWithin, Doubt, bare_within
+from maquette.session.precision.bare_view import BareView
+from maquette.session.precision.bases import ANCHOR, plain
 from maquette.session.precision.description import KIND, Description
 from maquette.session.precision.family import Within, places_of, within
 from maquette.session.precision.naming import OTHER
@@ -207,6 +209,37 @@ class Widths:
         doubt = self.fresh(1, number, self.places(view.schema, view.key))
         return within(view.schema, view.key, view.family, doubt, known.variance)
 
+    def bare(self, view: BareView, known: Mapping[Columns, Known], number: int, *, after: bool) -> BareWithin | None:
+        """The same for a bare table, if all answers hold together; None where it answers nothing.
+
+        `after`: it was measured after the number of rows that it shares, not in the same charge.
+        """
+        if len(known) < len(view.gains) or view.family is None or any(one.pieces > 1 for one in known.values()):
+            return None
+        told = self.bare_doubt(view, number, after=after)
+        return bare_within(view.schema, view.key, told, known[ANCHOR].variance, known[view.key].variance)
+
+    def bare_doubt(self, view: BareView, number: int, *, after: bool) -> Doubt:
+        """The doubt of a bare table that takes places from the given number on."""
+        share = self.fresh(1, number, self.places(view.schema, view.key), centred=True)
+        return Doubt(share, self.k, after)
+
+    def centred(self, rows: float, own: float, number: int) -> float:
+        """The half-width of a count measured from half of the rows, by the variances of these and of its own noise."""
+        if self.simultaneous:
+            return half_width(rows, own, self.fresh(1, number, centred=True), self.k)
+        return sum_half_width(math.sqrt(rows / 4 + own), 1.0, 1 - self.beta, gaussian=True)
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether tables of one column may be read together with the number of rows."""
+        return self.simultaneous and self.account is not None and self.account.division.bare
+
+    @property
+    def k(self) -> float:
+        """How fast what may go wrong grows with the noise of the number of rows (`anchor`)."""
+        return K if self.account is None else self.account.division.k
+
     def hardest(self, view: WholeView, number: int) -> float:
         """Deviations that bound the hardest question of a whole table which takes places from the given number on."""
         one = self.whole(view, Known(1.0, 1), number)
@@ -269,7 +302,7 @@ class Widths:
             account, anchor = self.account, self.account.anchor
             share = account.division.fresh(number, account.before, places, anchor)
             apart = not centred and anchor is not None and number > anchor
-            return max(LEAST, self.beta * share * (PSI if apart else 1.0) / cells)
+            return max(LEAST, self.beta * share * (least(account.division.k) if apart else 1.0) / cells)
         return max(LEAST, self.beta * FRESH * 6 / (math.pi * number) ** 2 / cells)
 
     def _log_doubt(self, bits: float) -> float:
