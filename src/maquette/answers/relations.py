@@ -221,9 +221,13 @@ def _totalled(frame: Frame, keys: tuple[str, ...], numbers: Any) -> Frame:
     for row in range(frame.size):
         groups.setdefault(tuple(frame.columns[key].values[row] for key in keys), []).append(row)
     rows = [np.array(listed, dtype=np.int64) for listed in groups.values()]
-    columns = {key: frame.columns[key].take(np.array([r[0] for r in rows], dtype=np.int64)) for key in keys if rows}
+    columns = {key: frame.columns[key].take(np.array([r[0] for r in rows], dtype=np.int64)) for key in keys}
     for name, function, argument in numbers:
-        vector = as_noisy(exact([1] * frame.size)) if argument is None else as_noisy(frame.columns[argument])
+        vector = exact([1] * frame.size) if argument is None else frame.columns[argument]
+        if function in ("min", "max") and not vector.noisy and frame.surely[frame.inside].all():
+            columns[name] = exact([_extreme(vector, r[frame.inside[r]], function) for r in rows])
+            continue
+        vector = as_noisy(_ones(vector) if function == "count" else vector)
         columns[name] = joined_up(
             [
                 total(frame, vector, r, frame.inside[r], frame.surely[r], function, counted=argument is None)
@@ -235,6 +239,19 @@ def _totalled(frame: Frame, keys: tuple[str, ...], numbers: Any) -> Frame:
         for part in (frame.inside, frame.surely, frame.maybe)
     ]
     return Frame(columns, len(rows), frame.box, *flags)
+
+
+def _ones(vector: Vector) -> Vector:
+    """What count adds up of a column: 1 where there is a public value."""
+    return vector if vector.noisy else exact([None if value is None else 1 for value in vector.values])
+
+
+def _extreme(vector: Vector, rows: NDArray[np.int64], function: str) -> Any:
+    """The first or last of some public values, which may be texts or days; NULL where there is none."""
+    present = [row for row in rows if vector.values[row] is not None]
+    order = ranks(vector)
+    pick = max if function == "max" else min
+    return vector.values[pick(present, key=lambda row: order[row])] if present else None
 
 
 Totalled = tuple[Any, Form | None, float, float, int, bool]

@@ -154,6 +154,38 @@ def _count(node: Any) -> Any | None:
     return exp.Filter(this=counted, expression=exp.Where(this=chosen[0].this))
 
 
+def _group(node: Any) -> Any | None:
+    """GROUP BY a, b WITH ROLLUP is GROUP BY ROLLUP (a, b)."""
+    for part, kind in (("rollup", exp.Rollup), ("cube", exp.Cube)):
+        listed = node.args.get(part) or []
+        if len(listed) == 1 and not listed[0].expressions and set(_filled(node)) == {"expressions", part}:
+            return exp.Group(expressions=[kind(expressions=node.expressions)])
+    return None
+
+
+def _filled(node: Any) -> list[str]:
+    """The parts of a node that say something."""
+    return [part for part, value in node.args.items() if value not in (None, False, [])]
+
+
+def _windows(node: Any) -> Any | None:
+    """OVER w is OVER with what the clause WINDOW says of w."""
+    clause = {window.name.casefold(): window for window in node.args.get("windows") or ()}
+    for window in list(node.find_all(exp.Window)) if clause else ():
+        meant = clause.get(str(window.args.get("alias") or "").casefold())
+        if meant is None or meant is window or meant.args.get("alias") is not None:
+            continue
+        if any(window.args.get(part) for part in _filled(meant) if part != "this"):
+            continue  # one that says the same part again is left, and refused
+        for part in _filled(meant):
+            if part != "this":
+                value = meant.args[part]
+                window.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+        window.set("alias", None)
+    node.set("windows", None)
+    return None
+
+
 def _named(node: Any) -> Any | None:
     name = str(node.this).upper()
     if name == "IFF" and len(node.expressions) == 3:
@@ -206,5 +238,7 @@ _RULES: dict[type[Any], Callable[[Any], Any | None]] = {
     exp.Cast: _cast,
     exp.IntDiv: _whole,
     exp.Count: _count,
+    exp.Group: _group,
+    exp.Select: _windows,
     exp.Anonymous: _named,
 }

@@ -54,6 +54,8 @@ class Grouping:
                 with located(self.work.reader.at(node)):
                     raise QueryError(f"GROUP BY names {title_of(node)} twice", advice="name it once")
             return [[position]]
+        if not node.expressions:
+            self.work.source.refuse(node, "ROLLUP or CUBE of nothing is", "write GROUP BY ROLLUP (a, b)")
         parts = [[self._position(n) for n in _listed(e)] for e in node.expressions]
         if isinstance(node, exp.GroupingSets):
             return parts

@@ -35,6 +35,7 @@ MOST = 200_000  # values or combinations of levels on which an expression is tri
 _MONOTONE = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg, exp.Paren, exp.Floor, exp.Ceil, exp.Round, exp.Cast),
     *(exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Column, exp.Identifier, exp.Literal, exp.DataType, exp.Trunc, exp.Not),
+    *(exp.Is, exp.Null, exp.Boolean, exp.Coalesce, exp.Sign, exp.Greatest, exp.Least),
 )
 _NUMBERS = {"INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL"}
 _LOCK = threading.Lock()
