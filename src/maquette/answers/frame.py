@@ -74,7 +74,7 @@ class Vector:
 
     `weakest` is the kind of the weakest interval behind each value (0 logical, 1 measured, 2 certified), and `promised`
     whether all of them are promised. `rank` orders labels that do not order themselves. A noisy value without a form is
-    a text or a NULL.
+    a text or a NULL; whether a noisy number is NULL may depend on the noise, unless it is `never_null`, as a count.
     """
 
     values: Objects
@@ -84,6 +84,7 @@ class Vector:
     weakest: NDArray[np.int8] | None = None
     promised: Flags | None = None
     rank: NDArray[np.int64] | None = None
+    never_null: bool = False
 
     @property
     def noisy(self) -> bool:
@@ -102,7 +103,7 @@ class Vector:
         forms = None if self.forms is None else [self.forms[i] for i in rows]
         return Vector(
             self.values[rows], forms, some(self.low), some(self.high), some(self.weakest), some(self.promised),
-            some(self.rank),
+            some(self.rank), self.never_null,
         )  # fmt: skip
 
     @property

@@ -7,6 +7,7 @@ in for sure and whether it may be in, given the intervals; totals over chosen ro
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,11 +177,17 @@ def order_of(frame: Frame, keys: Any) -> NDArray[np.int64]:
 
 
 def _different(frame: Frame) -> Frame:
-    seen: dict[Any, int] = {}
+    """Different rows: one is in if any of its equals is."""
+    seen: dict[Any, list[int]] = {}
     for row in range(frame.size):
-        if frame.inside[row]:
-            seen.setdefault(tuple(vector.values[row] for vector in frame.columns.values()), row)
-    return frame.take(np.array(list(seen.values()), dtype=np.int64))
+        seen.setdefault(tuple(vector.values[row] for vector in frame.columns.values()), []).append(row)
+    equals = [np.array(rows, dtype=np.int64) for rows in seen.values()]
+    first = np.array([rows[0] for rows in equals], dtype=np.int64)
+    flags = [
+        np.array([part[rows].any() for rows in equals], dtype=bool)
+        for part in (frame.inside, frame.surely, frame.maybe)
+    ]
+    return Frame(frame.take(first).columns, len(first), frame.box, *flags)
 
 
 def _joined(left: Frame, right: Frame, on: Any, outer: bool) -> Frame:
@@ -188,10 +195,14 @@ def _joined(left: Frame, right: Frame, on: Any, outer: bool) -> Frame:
     for row in range(right.size):
         index.setdefault(tuple(right.columns[b].values[row] for _, b in on), []).append(row)
     pairs: list[tuple[int, int]] = []
+    alone: dict[int, list[int]] = {}  # rows without a partner, or that may have none; and who it may be
     for row in range(left.size):
         key = tuple(left.columns[a].values[row] for a, _ in on)
         found = [] if None in key else index.get(key, [])
-        pairs += [(row, other) for other in found] or ([(row, -1)] if outer else [])
+        pairs += [(row, other) for other in found]
+        if outer and not right.surely[found].any():
+            alone[len(pairs)] = found
+            pairs.append((row, -1))
         if len(pairs) > MOST:
             raise QueryError(f"the join has more than {MOST:,} rows", advice="join on more columns")
     ours = left.take(np.array([a for a, _ in pairs], dtype=np.int64))
@@ -201,6 +212,8 @@ def _joined(left: Frame, right: Frame, on: Any, outer: bool) -> Frame:
         extended = stacked([vector, exact([None])])
         columns[name] = extended.take(np.where(places < 0, len(vector), places))
     partner = [np.append(flags, True)[places] for flags in (right.inside, right.surely, right.maybe)]
+    for place, others in alone.items():
+        partner[0][place], partner[1][place] = not right.inside[others].any(), not right.maybe[others].any()
     flags = [a & b for a, b in zip((ours.inside, ours.surely, ours.maybe), partner, strict=True)]
     return Frame(columns, ours.size, left.box, *flags)
 
@@ -224,16 +237,11 @@ def _totalled(frame: Frame, keys: tuple[str, ...], numbers: Any) -> Frame:
     columns = {key: frame.columns[key].take(np.array([r[0] for r in rows], dtype=np.int64)) for key in keys}
     for name, function, argument in numbers:
         vector = exact([1] * frame.size) if argument is None else frame.columns[argument]
-        if function in ("min", "max") and not vector.noisy and frame.surely[frame.inside].all():
-            columns[name] = exact([_extreme(vector, r[frame.inside[r]], function) for r in rows])
+        if function in ("min", "max") and not _adds(vector) and (frame.surely == frame.maybe).all():
+            columns[name] = exact([_extreme(vector, r, function) for r in rows])
             continue
-        vector = as_noisy(_ones(vector) if function == "count" else vector)
-        columns[name] = joined_up(
-            [
-                total(frame, vector, r, frame.inside[r], frame.surely[r], function, counted=argument is None)
-                for r in rows
-            ]
-        )
+        vector = summand(vector, function)
+        columns[name] = joined_up([total(frame, vector, r, frame.inside[r], frame.surely[r], function) for r in rows])
     flags: list[Flags] = [
         np.array([not keys or bool(part[r].any()) for r in rows], dtype=bool)
         for part in (frame.inside, frame.surely, frame.maybe)
@@ -241,9 +249,18 @@ def _totalled(frame: Frame, keys: tuple[str, ...], numbers: Any) -> Frame:
     return Frame(columns, len(rows), frame.box, *flags)
 
 
-def _ones(vector: Vector) -> Vector:
-    """What count adds up of a column: 1 where there is a public value."""
-    return vector if vector.noisy else exact([None if value is None else 1 for value in vector.values])
+def _adds(vector: Vector) -> bool:
+    """Whether a column holds numbers."""
+    return vector.noisy or all(value is None or isinstance(value, bool | int | float) for value in vector.values)
+
+
+def summand(vector: Vector, function: str) -> Vector:
+    """What an aggregate adds up of a column: for count, 1 where there is a public value."""
+    if vector.noisy:
+        return vector
+    if function == "count":
+        vector = exact([None if value is None else 1 for value in vector.values])
+    return replace(as_noisy(vector), never_null=True)
 
 
 def _extreme(vector: Vector, rows: NDArray[np.int64], function: str) -> Any:
@@ -267,19 +284,20 @@ def joined_up(parts: list[Totalled]) -> Vector:
 
 
 def total(  # noqa: PLR0917
-    frame: Frame, vector: Vector, rows: NDArray[np.int64], inside: Flags, surely: Flags, function: str, *, counted: bool
+    frame: Frame, vector: Vector, rows: NDArray[np.int64], inside: Flags, surely: Flags, function: str
 ) -> Totalled:
     """An aggregate of some rows, of which `inside` are in by value and `surely` for certain; the others may be in."""
     assert vector.low is not None
     assert vector.high is not None
-    known = np.array([counted or vector.values[row] is not None for row in rows], dtype=bool)
+    known = np.array([vector.values[row] is not None for row in rows], dtype=bool)
+    most = int(known.sum()) if vector.never_null else len(rows)
     rows, inside, surely = rows[known], inside[known], surely[known]
     weakest = int(vector.weakest[rows].min(initial=2)) if vector.weakest is not None else 2
     promised = bool(vector.promised[rows].all()) if vector.promised is not None else True
     chosen = [float(vector.values[row]) for row in rows[inside]]
     box = frame.box
     if function == "count":
-        low, high = float(surely.sum()), float(len(rows))
+        low, high = float(surely.sum()) if vector.never_null else 0.0, float(most)
         value: float = len(chosen)
         return value, ({-1: float(value)} if low == high else box.add(low, high)), low, high, weakest, promised
     if not chosen:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,9 @@ def _core(statement: Statement, solved: Mapping[str, OutputColumn], box: Box, pr
         values = values_of(statement.schema, axis)
         bins = (isinstance(axis, str) and statement.schema[axis].midpoints is not None) or _dated(statement, axis)
         columns[f"axis {i}"] = exact([values[place] for place in places[i]], places[i] if bins else None)
+    counts = {output.title for output in statement.outputs if output.kind == "count"}
     for title, column in solved.items():
-        columns[title] = _numbers(column, shown, box)
+        columns[title] = replace(_numbers(column, shown, box), never_null=title in counts)
         promises.append(column.guarantee)
     return Frame(columns, len(shown), box)
 
