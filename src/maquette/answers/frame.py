@@ -84,7 +84,7 @@ class Vector:
     weakest: NDArray[np.int8] | None = None
     promised: Flags | None = None
     rank: NDArray[np.int64] | None = None
-    never_null: bool = False
+    never_null: bool = field(default=False, kw_only=True)
 
     @property
     def noisy(self) -> bool:
@@ -103,7 +103,7 @@ class Vector:
         forms = None if self.forms is None else [self.forms[i] for i in rows]
         return Vector(
             self.values[rows], forms, some(self.low), some(self.high), some(self.weakest), some(self.promised),
-            some(self.rank), self.never_null,
+            some(self.rank), never_null=self.never_null,
         )  # fmt: skip
 
     @property

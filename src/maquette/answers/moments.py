@@ -156,7 +156,8 @@ def quantile(column: Any) -> tuple[Callable[..., float], Callable[..., Ends]]:
     assert isinstance(column, Ordered)
     middles = [float(value) for value in (column.midpoints if column.midpoints is not None else ())]
     step = 1.0 if isinstance(column, Integer) else 0.0
-    firsts = [float(edge) for edge in column.boundaries[:-1]]
+    after = {math.nextafter(atom, math.inf): float(atom) for atom in getattr(column, "atoms", ())}
+    firsts = [after.get(edge, edge) for edge in map(float, column.boundaries[:-1])]
     lasts = [float(edge) - step for edge in column.boundaries[1:]]
 
     def level(rank: float, counts: list[float]) -> int:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.answers.frame import Box, Flags, Frame, Vector, as_noisy, exact, stacked
 from maquette.answers.ratios import Form
+from maquette.answers.rowset import type_of
 from maquette.answers.scalars import evaluate
 from maquette.answers.windows import window
 from maquette.errors import QueryError
@@ -26,6 +27,7 @@ from maquette.query import (
     Filter,
     Join,
     Limit,
+    Listed,
     Pick,
     Program,
     Sort,
@@ -52,7 +54,7 @@ class Evaluation:
 
     def _frame(self, relation: Answers) -> Frame:
         match relation:
-            case Core():
+            case Core() | Listed():
                 return self._core(relation)
             case Extend(child, columns):
                 frame = self.frame(child)
@@ -85,7 +87,10 @@ class Evaluation:
                 return _attached(self.frame(child), name, self.frame(other), column)
         raise AssertionError(relation)
 
-    def _core(self, core: Core) -> Frame:
+    def _core(self, core: Core | Listed) -> Frame:
+        if isinstance(core, Listed):
+            made = {name: exact(values) for name, values in zip(core.names, core.columns, strict=True)}
+            return Frame(made, len(core.columns[0]), self.box)
         found = self.cores[core.statement]
         columns = {name: found.columns[f"axis {i}"] for i, name in enumerate(core.groups)}
         columns |= {name: found.columns[title] for name, title in core.numbers}
@@ -191,6 +196,7 @@ def _different(frame: Frame) -> Frame:
 
 
 def _joined(left: Frame, right: Frame, on: Any, outer: bool) -> Frame:
+    _check_alike(left, right, on)
     index: dict[Any, list[int]] = {}
     for row in range(right.size):
         index.setdefault(tuple(right.columns[b].values[row] for _, b in on), []).append(row)
@@ -216,6 +222,17 @@ def _joined(left: Frame, right: Frame, on: Any, outer: bool) -> Frame:
         partner[0][place], partner[1][place] = not right.inside[others].any(), not right.maybe[others].any()
     flags = [a & b for a, b in zip((ours.inside, ours.surely, ours.maybe), partner, strict=True)]
     return Frame(columns, ours.size, left.box, *flags)
+
+
+def _check_alike(left: Frame, right: Frame, on: Any) -> None:
+    """Refuse to compare texts with numbers or days: no pair of them would be equal."""
+    for a, b in on:
+        one, two = (type_of(list(frame.columns[name].values)) for frame, name in ((left, a), (right, b)))
+        if {one, two} in ({"text", "integer"}, {"text", "number"}, {"text", "date"}) and left.size and right.size:
+            raise QueryError(
+                f"a JOIN on {one} and {two} finds no equal values",
+                advice="join on columns of one type; labels of bins and of a category are texts",
+            )
 
 
 def _attached(frame: Frame, name: str, other: Frame, column: str) -> Frame:

@@ -37,7 +37,7 @@ def evaluate(node: Any, frame: Frame, schema: Any) -> Vector:
     names = [str(column.name) for column in node.find_all(exp.Column)]
     if not any(frame.columns[name].noisy for name in names) and not isinstance(node, exp.Anonymous):
         columns = {name: list(frame.columns[name].values) for name in dict.fromkeys(names)}
-        return exact(evaluated(node.sql(dialect="duckdb"), columns, frame.size))
+        return exact(evaluated(node.sql(dialect="duckdb"), columns, frame.size, "an expression on answered groups"))
     return _Noisy(frame, schema).of(node)
 
 

@@ -168,10 +168,38 @@ def _filled(node: Any) -> list[str]:
     return [part for part, value in node.args.items() if value not in (None, False, [])]
 
 
-def _windows(node: Any) -> Any | None:
+def _select(node: Any) -> Any | None:
+    if node.args.get("windows"):
+        _write_windows(node)
+    if node.args.get("from_") is None and node.args.get("where") is None:
+        _write_from(node)
+    return None
+
+
+def _write_from(node: Any) -> None:
+    """SELECT (SELECT a) / (SELECT b) is SELECT x / (SELECT b) FROM (SELECT a AS x), where a is an aggregate alone."""
+    parts = (part for item in node.expressions for part in item.walk())
+    first = next((part for part in parts if isinstance(part, exp.Subquery)), None)
+    if first is None or not isinstance(inner := first.this, exp.Select):
+        return
+    item = inner.expressions[0].unalias()
+    several = len(inner.expressions) > 1 or set(_filled(inner)) - {"expressions", "from_", "joins", "where"}
+    if several or not item.find(exp.AggFunc):
+        return
+    title, table = (
+        first.sql(dialect="duckdb", comments=False),
+        exp.TableAlias(this=exp.to_identifier("first", quoted=True)),
+    )
+    number = exp.column(title, quoted=True)
+    first.replace(exp.alias_(number, title, quoted=True) if first.parent is node else number)
+    inner.set("expressions", [exp.alias_(item, title, quoted=True)])
+    node.set("from_", exp.From(this=exp.Subquery(this=inner, alias=table)))
+
+
+def _write_windows(node: Any) -> None:
     """OVER w is OVER with what the clause WINDOW says of w."""
-    clause = {window.name.casefold(): window for window in node.args.get("windows") or ()}
-    for window in list(node.find_all(exp.Window)) if clause else ():
+    clause = {window.name.casefold(): window for window in node.args["windows"]}
+    for window in list(node.find_all(exp.Window)):
         meant = clause.get(str(window.args.get("alias") or "").casefold())
         if meant is None or meant is window or meant.args.get("alias") is not None:
             continue
@@ -183,7 +211,6 @@ def _windows(node: Any) -> Any | None:
                 window.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
         window.set("alias", None)
     node.set("windows", None)
-    return None
 
 
 def _named(node: Any) -> Any | None:
@@ -239,6 +266,6 @@ _RULES: dict[type[Any], Callable[[Any], Any | None]] = {
     exp.IntDiv: _whole,
     exp.Count: _count,
     exp.Group: _group,
-    exp.Select: _windows,
+    exp.Select: _select,
     exp.Anonymous: _named,
 }

@@ -52,8 +52,8 @@ def _engine() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={**closed, "memory_limit": "256MB", "threads": 1})
 
 
-def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[Any]:
-    """The values of a SQL expression over some columns of plain values."""
+def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int, told: str | None = None) -> list[Any]:
+    """The values of a SQL expression over some columns of plain values; an error calls it `told`, or by its text."""
     import duckdb
     import pyarrow as pa
 
@@ -66,8 +66,10 @@ def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list
             found = cursor.execute(f'SELECT {sql} FROM levels ORDER BY "place of the row"').fetchall()
         except duckdb.Error as error:
             happened = str(error).split("\n", maxsplit=1)[0].split(":", maxsplit=1)[-1].strip()
+            texts = "'+(VARCHAR" in happened
             raise QueryError(
-                f"{sql[:60]} cannot be computed: {happened[:160]}", advice="compare values of the same type"
+                f"{told or sql[:60]} cannot be computed: {happened[:160]}",
+                advice="join texts with ||, as in a || '!'" if texts else "compare values of the same type",
             ) from None
         finally:
             cursor.close()
@@ -129,7 +131,9 @@ def _on_levels(  # noqa: PLR0917
                 if not single(column)
             )
             raise QueryError(
-                f"{sql[:60]} cuts through {where}", advice="cut between declared bins; a coarser unit may do"
+                f"{sql[:60]} cuts through {where}",
+                advice="cut between declared bins; a coarser unit may do, and GROUP BY of the column alone has a group "
+                "for each bin",
             )
     result.flags.writeable = False
     return result
