@@ -76,3 +76,24 @@ def test_a_count_of_noisy_numbers_allows_for_those_that_are_null() -> None:
     assert (number.low, number.value, number.high) == (3, 3, 3)
     for k in column("SELECT g, count(avg(v)) OVER () AS k FROM t GROUP BY g", "k").values():
         assert k.low <= 2 <= k.high
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["CASE WHEN count(*) > {} THEN 'many' ELSE 'few' END", "count(*) > {}", "if(count(*) > {}, 'y', NULL)"],
+)
+def test_a_label_that_the_noise_leaves_open_is_not_exact(expression: str) -> None:
+    """Intervals reach about 15 rows to each side."""
+    for least, standing in ((-1, "promised"), (98, "guessed"), (10_000, "promised")):
+        answer = asked(f"SELECT g, {expression.format(least)} AS size, count(*) AS n FROM t WHERE g = 'b' GROUP BY g")
+        assert answer.rowset["g"].standing == ("exact",)
+        assert answer.rowset["size"].standing == (standing,)
+        assert answer.each(lambda one: one).rowset["size"].standing == (standing,)
+
+
+def test_the_standing_of_labels_survives_the_wire() -> None:
+    from maquette.service.wire import answer_data, answer_of
+
+    answer = asked("SELECT g, count(*) > 98 AS many, count(*) AS n FROM t GROUP BY g")
+    assert answer_of(answer_data(answer)).rowset == answer.rowset
+    assert set(answer.rowset["many"].standing) == {"promised", "guessed"}

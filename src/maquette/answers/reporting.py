@@ -19,6 +19,7 @@ from maquette.answers.assembly import OutputColumn, values_of
 from maquette.answers.frame import Box, Frame, Vector, exact
 from maquette.answers.relations import MOST, Evaluation
 from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, BoundKind, Row, Source, promise_of
+from maquette.answers.rowset import Standing
 from maquette.errors import QueryError
 from maquette.privacy import Loss
 from maquette.query import Marginal, Program, Statement
@@ -40,6 +41,7 @@ def report(program: Program, solve: Solve, confidence: float, cost: Loss, source
     columns = {title: frame.columns[name] for name, title in program.outputs}
     numbers = [title for title, vector in columns.items() if _numeric(vector)]
     groups = [title for title in columns if title not in numbers]
+    computed = any(columns[title].noisy for title in groups)
 
     def answer(title: str, row: int) -> Answer:
         return _answer(columns[title], row, title, confidence, cost, source, told, program.together)
@@ -49,6 +51,7 @@ def report(program: Program, solve: Solve, confidence: float, cost: Loss, source
             tuple(_label(columns[title].values[row]) for title in groups),
             {title: answer(title, row) for title in numbers},
             tuple(columns[title].values[row] for title in groups),
+            tuple(_standing(columns[title], row) for title in groups) if computed else (),
         )
         for row in range(frame.size)
     )
@@ -110,6 +113,14 @@ def _numeric(vector: Vector) -> bool:
         value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in vector.values
     )
     return vector.noisy and numbers
+
+
+def _standing(vector: Vector, row: int) -> Standing:
+    """Whether a label is public, surely what it says, or left open by the noise."""
+    if not vector.noisy or vector.low is None or vector.high is None or vector.promised is None:
+        return "exact"
+    certain = math.isnan(vector.low[row]) or vector.low[row] == vector.high[row]  # a text has no ends
+    return "promised" if certain and vector.promised[row] else "guessed"
 
 
 def _label(value: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -343,7 +344,7 @@ class _Noisy:
         results.append(evaluate(default if default is not None else exp.Null(), self.frame, self.schema))
         texts = any(isinstance(v, str) for result in results for v in result.values)
         sides = [as_noisy(result) for result in results]
-        values, low, high = list[Any](), list[float](), list[float]()
+        values, low, high, certain = list[Any](), list[float](), list[float](), list[bool]()
         forms: list[Form | None] = []
         for row in range(self.frame.size):
             chosen, possible = None, []
@@ -363,9 +364,11 @@ class _Noisy:
             values.append(value)
             low.append(a)
             high.append(b)
+            certain.append(all(results[i].values[row] == value for i in possible))
             only = sides[chosen].forms[row] if len(possible) == 1 else None  # type: ignore[index]
             forms.append(None if texts or value is None else only or self.box.add(float(a), float(b)))
-        return self._vector(values, forms, low, high, [*tests, *sides])
+        made = self._vector(values, forms, low, high, [*tests, *sides])
+        return replace(made, promised=made.promised & np.array(certain, dtype=bool)) if texts else made
 
 
 def _to_places(places: int, *, cut: bool = False) -> Callable[[float], float]:
