@@ -54,6 +54,10 @@ EQUAL = {
     "SELECT coalesce(median(age), -1) AS m FROM people WHERE age > 2 AND age < 1": None,
     "SELECT min(m) AS m FROM (SELECT town, coalesce(median(age) FILTER (WHERE town = 'a'), -1) AS m FROM people "
     "GROUP BY town) q": None,
+    # greatest and least leave NULL out
+    "SELECT town, greatest(count(*), var_samp(age) FILTER (WHERE town = 'a'), 3) AS g, least(nullif(count(*), 0), 1) "
+    "AS l FROM people GROUP BY town": None,
+    "SELECT greatest(median(age), count(*) - count(*), NULL) AS g FROM people WHERE age > 2 AND age < 1": None,
     # what is computed from the labels of answered groups, and of none
     "SELECT count(town) AS n, count(*) AS m FROM (SELECT town, count(*) AS n FROM people GROUP BY town) q": None,
     "SELECT max(town) AS t, min(age) AS a FROM (SELECT town, age, count(*) AS n FROM people GROUP BY 1, 2) q": None,

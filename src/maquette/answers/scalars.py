@@ -77,8 +77,7 @@ class _Noisy:
                 return self._nulled(inner, gone)
             case exp.Greatest() | exp.Least():
                 pick = max if isinstance(node, exp.Greatest) else min
-                sides = [self._side(part) for part in (node.this, *node.expressions)]
-                return self._built(sides, lambda *v: pick(v), lambda *e: (pick(a for a, _ in e), pick(b for _, b in e)))
+                return self._extreme([self._side(part) for part in (node.this, *node.expressions)], pick)
             case exp.Floor():
                 return self._mapped(self._side(node.this), math.floor)
             case exp.Ceil():
@@ -118,6 +117,17 @@ class _Noisy:
             low.append(a)
             high.append(b)
             forms.append(None if nothing else self.box.add(a, b))
+        return self._vector(values, forms, low, high, sides)
+
+    def _extreme(self, sides: list[Vector], pick: Callable[[Any], Any]) -> Vector:
+        """The largest or smallest of several numbers, NULL left out, as DuckDB and PostgreSQL have it."""
+        values, low, high, forms = list[Any](), list[float](), list[float](), list[Form | None]()
+        for row in range(self.frame.size):
+            known = [side for side in sides if side.values[row] is not None]
+            values.append(pick(float(side.values[row]) for side in known) if known else None)
+            low.append(pick(float(side.low[row]) for side in known) if known else math.nan)  # type: ignore[index]
+            high.append(pick(float(side.high[row]) for side in known) if known else math.nan)  # type: ignore[index]
+            forms.append(self.box.add(low[-1], high[-1]) if known else None)
         return self._vector(values, forms, low, high, sides)
 
     def _vector(self, values: list[Any], forms: Any, low: Any, high: Any, sides: list[Vector]) -> Vector:
