@@ -97,3 +97,30 @@ def test_the_standing_of_labels_survives_the_wire() -> None:
     answer = asked("SELECT g, count(*) > 98 AS many, count(*) AS n FROM t GROUP BY g")
     assert answer_of(answer_data(answer)).rowset == answer.rowset
     assert set(answer.rowset["many"].standing) == {"promised", "guessed"}
+
+
+SHARES = [
+    "count(*) FILTER (WHERE s) * 1.0 / count(*)",
+    "100.0 * sum(CASE WHEN s THEN 1 ELSE 0 END) / nullif(count(*), 0) / 100",
+    "count(v) / count(*)",
+    "countif(s AND v > 3) / countif(s)",
+    "count(*) FILTER (WHERE s) / (SELECT count(*) FROM t)",
+]
+
+
+@pytest.mark.parametrize("expression", SHARES)
+@pytest.mark.parametrize("by", [-9, 0, 9])
+def test_a_share_of_rows_is_at_most_one(expression: str, by: int) -> None:
+    numbers = asked(f"SELECT {expression} AS p FROM t WHERE g = 'a'", by).numbers
+    numbers += asked(f"SELECT g, {expression} AS p FROM t GROUP BY g", by).numbers
+    assert all(0 <= number.low <= number.value <= number.high <= 1 for number in numbers)
+    assert "-0" not in str(numbers[0])
+
+
+def test_a_ratio_of_counts_of_other_rows_may_be_above_one() -> None:
+    """40 rows of 100, and 100 of 40."""
+    (number,) = asked("SELECT countif(g = 'b') / countif(g = 'a') AS r FROM t").numbers
+    assert number.low <= 2.5 <= number.high
+    text = f"WITH x AS ({BY}) SELECT p.n / q.n AS r FROM x p CROSS JOIN x q WHERE p.g = 'c' AND q.g = 'b'"
+    (number,) = asked(text).numbers
+    assert number.low <= 1.6 <= number.high

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from maquette.answers.api import Answered
 from maquette.answers.assembly import OutputColumn, values_of
-from maquette.answers.frame import Box, Frame, Vector, exact
+from maquette.answers.frame import Box, Counted, Frame, Vector, exact
 from maquette.answers.relations import MOST, Evaluation
 from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, BoundKind, Row, Source, promise_of
 from maquette.answers.rowset import Standing
@@ -74,9 +74,22 @@ def _core(statement: Statement, solved: Mapping[str, OutputColumn], box: Box, pr
         columns[f"axis {i}"] = exact([values[place] for place in places[i]], places[i] if bins else None)
     counts = {output.title for output in statement.outputs if output.kind == "count"}
     for title, column in solved.items():
+        first = len(box.low)
         columns[title] = replace(_numbers(column, shown, box), never_null=title in counts)
+        _note_counted(box, statement, title, range(first, first + len(shown)), shown)
         promises.append(column.guarantee)
     return Frame(columns, len(shown), box)
+
+
+def _note_counted(box: Box, statement: Statement, title: str, variables: range, shown: NDArray[np.int64]) -> None:
+    """Tell the box which rows its variables count, where a number is a count of rows or a multiple of one."""
+    (output,) = (output for output in statement.outputs if output.title == title)
+    measure = output.measure
+    if measure is None or measure.signed or output.per is not None or type(measure.marginal) is not Marginal:
+        return
+    if measure.scale > 0 and measure.values is None:
+        rows = measure.marginal.weight
+        box.counted.append(Counted(variables, rows, measure.scale, tuple(statement.axes), shown))
 
 
 def _check_size(statement: Statement) -> None:

@@ -193,14 +193,19 @@ class _Noisy:
                 form = made[id(f), g[-1]]
                 ends = self.box.bounds(form)
             else:
-                below = self.box.bounds(g)
-                ends = self.box.ratio(f, g) if below[0] >= 0 else (-math.inf, math.inf)
-                form = self.box.add(*ends)
+                form, ends = self._ratio(f, g)
             values.append(min(max(a / b, ends[0]), ends[1]))
             low.append(ends[0])
             high.append(ends[1])
             forms.append(form)
         return self._vector(values, forms, low, high, [one, two])
+
+    def _ratio(self, above: Form, below: Form) -> tuple[Form, Ends]:
+        """A new variable for a ratio, and its range: a share of some rows of which others are a part is at most 1."""
+        ends = self.box.ratio(above, below) if self.box.bounds(below)[0] >= 0 else (-math.inf, math.inf)
+        most = math.inf if ends[1] <= 0 else self.box.largest_share(above, below)
+        ends = min(ends[0], most) + 0.0, min(ends[1], most) + 0.0  # no minus zero
+        return self.box.add(*ends), ends
 
     def _mapped(self, side: Vector, function: Callable[[float], float]) -> Vector:
         """A function that never falls."""
