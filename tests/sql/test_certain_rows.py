@@ -124,3 +124,13 @@ def test_a_ratio_of_counts_of_other_rows_may_be_above_one() -> None:
     text = f"WITH x AS ({BY}) SELECT p.n / q.n AS r FROM x p CROSS JOIN x q WHERE p.g = 'c' AND q.g = 'b'"
     (number,) = asked(text).numbers
     assert number.low <= 1.6 <= number.high
+
+
+def test_the_average_of_equal_numbers_lies_in_its_interval() -> None:
+    """A seventh of seven equal numbers, added up, need not be that number in floating point."""
+    schema = mq.Schema([mq.Integer("a", 0, 6)])
+    table = mq.open_table({"a": list(range(7)) * 240}, schema)
+    text = "SELECT avg(m) AS v, sum(m) AS s FROM (SELECT a, 100.0 * count(*) / 7 AS m FROM t GROUP BY a) q"
+    with mq.Curator(table, mq.Budget(epsilon=9e3), noise=Shifted(0)) as curator:
+        numbers = mq.answer(curator, text, epsilon=8e3).numbers
+    assert all(number.low <= number.value <= number.high for number in numbers)

@@ -344,4 +344,4 @@ def total(  # noqa: PLR0917
         else:
             form = box.add(float(lows.min()), float(highs.max()))
     low, high = box.bounds(form)
-    return value, form, low, high, weakest, promised
+    return min(max(value, low), high), form, low, high, weakest, promised  # rounding moves the ends, too
