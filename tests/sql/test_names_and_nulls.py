@@ -94,6 +94,7 @@ REFUSED = {
     "SELECT decode(town, 'a', 1, 'b', 2, 3) AS d, count(*) AS n FROM people GROUP BY 1": "instead of DECODE",
     "SELECT std(age) AS s FROM people": "stddev_pop",
     "SELECT age, grouping(town) AS g, count(*) AS n FROM people GROUP BY ROLLUP (age)": "an entry of GROUP BY",
+    "SELECT age, count(*) AS n FROM people GROUP BY ALL WITH ROLLUP": "write GROUP BY ROLLUP|cannot be read",
     "SELECT age, sum(count(*)) OVER v AS s FROM people GROUP BY age WINDOW w AS (ORDER BY age)": "write OVER",
     "SELECT count(*) AS n FROM people GROUP BY age WITH ROLLUP WITH CUBE": "ROLLUP or CUBE of nothing|cannot be read",
     "SELECT count(*) AS n FROM people WHERE town IN (a, 'b')": "takes single quotes: 'a'",

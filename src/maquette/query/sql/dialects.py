@@ -169,6 +169,7 @@ def _filled(node: Any) -> list[str]:
 
 
 def _select(node: Any) -> Any | None:
+    """A SELECT with a clause WINDOW, or without FROM; changed in place."""
     if node.args.get("windows"):
         _write_windows(node)
     if node.args.get("from_") is None and node.args.get("where") is None:
@@ -186,14 +187,12 @@ def _write_from(node: Any) -> None:
     several = len(inner.expressions) > 1 or set(_filled(inner)) - {"expressions", "from_", "joins", "where"}
     if several or not item.find(exp.AggFunc):
         return
-    title, table = (
-        first.sql(dialect="duckdb", comments=False),
-        exp.TableAlias(this=exp.to_identifier("first", quoted=True)),
-    )
+    title = first.sql(dialect="duckdb", comments=False)
     number = exp.column(title, quoted=True)
     first.replace(exp.alias_(number, title, quoted=True) if first.parent is node else number)
     inner.set("expressions", [exp.alias_(item, title, quoted=True)])
-    node.set("from_", exp.From(this=exp.Subquery(this=inner, alias=table)))
+    alias = exp.TableAlias(this=exp.to_identifier("first", quoted=True))
+    node.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
 
 
 def _write_windows(node: Any) -> None:

@@ -36,6 +36,8 @@ class Grouping:
                 return [[self._position(inner) for inner, _ in self.items]]
             return [[]]
         if group.args.get("all"):
+            if any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets")):
+                self.work.source.refuse(tree, "GROUP BY ALL with ROLLUP or CUBE is", "write GROUP BY ROLLUP (a, b)")
             every = [inner for inner, _ in self.items if not any(is_aggregate(n) for n in inner.walk())]
             return [[self._position(inner) for inner in every]]
         entries = [group.expressions, *(group.args.get(part) or () for part in ("rollup", "cube", "grouping_sets"))]

@@ -107,7 +107,7 @@ class Reader:
         return self._on_levels(node)
 
     def _among_columns(self, node: Any) -> bool:
-        """Whether a list holds a column of the table or an expression, or is none."""
+        """Whether IN has a list with a column of the table or an expression, or a subquery."""
         values = [value.unnest() for value in node.expressions]
         unknown = [value for value in values if isinstance(value, exp.Column) and self.match(value.this) is None]
         return bool(node.args.get("query")) or not (unknown or all(map(is_literal, values)))
