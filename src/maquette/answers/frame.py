@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maquette.answers.ratios import Form, Ratio, Sides
+from maquette.query import Axis, LinearQuery
 
 Objects = NDArray[np.object_]
 Numbers = NDArray[np.float64]
@@ -25,13 +26,30 @@ LONG = 32  # variables of a form whose sums are kept
 KEPT = 4_096  # forms whose sums are kept
 
 
+@dataclass(frozen=True)
+class Counted:
+    """What some variables count: rows of the cells of some axes, each with the same weight."""
+
+    variables: range
+    rows: LinearQuery
+    weight: float
+    axes: tuple[Axis, ...]
+    cells: NDArray[np.int64]
+
+    def cell(self, variable: int) -> int:
+        """The cell of a variable."""
+        return int(self.cells[variable - self.variables.start])
+
+
 class Box:
     """Variables and their intervals; forms over it do not change once they are made."""
 
     def __init__(self) -> None:
         self.low: list[float] = []
         self.high: list[float] = []
+        self.counted: list[Counted] = []
         self._kept: dict[int, tuple[Form, Sides]] = {}
+        self._within: dict[tuple[str, str], bool] = {}
 
     def add(self, low: float, high: float) -> Form:
         """A new variable."""
@@ -56,6 +74,22 @@ class Box:
         """The range of a ratio of linear forms; the denominator must not be negative."""
         return Ratio(above, below, (self._sides(above), self._sides(below)), (self.low, self.high)).range()
 
+    def largest_share(self, above: Form, below: Form) -> float:
+        """The largest ratio of two counts, where the rows of one are among those of the other; else infinity."""
+        if len(above) != 1 or len(below) != 1:
+            return math.inf
+        ((one, factor),), ((two, divisor),) = above.items(), below.items()
+        part, whole = (next((c for c in self.counted if v in c.variables), None) for v in (one, two))
+        if part is None or whole is None or factor <= 0 or divisor <= 0:
+            return math.inf
+        if whole.axes and (part.axes, part.cell(one)) != (whole.axes, whole.cell(two)):
+            return math.inf
+        known = part.rows.key, whole.rows.key
+        if known not in self._within:
+            predicates = part.rows.is_predicate and whole.rows.is_predicate
+            self._within[known] = predicates and (part.rows & ~whole.rows).bounds[1] <= 0
+        return factor * part.weight / (divisor * whole.weight) if self._within[known] else math.inf
+
     def _sides(self, form: Form) -> Sides:
         """What a form adds up to. A long one is kept: the total of all groups comes again for each of them."""
         if len(form) <= LONG:
@@ -74,7 +108,7 @@ class Vector:
 
     `weakest` is the kind of the weakest interval behind each value (0 logical, 1 measured, 2 certified), and `promised`
     whether all of them are promised. `rank` orders labels that do not order themselves. A noisy value without a form is
-    a text or a NULL.
+    a text or a NULL; whether a noisy number is NULL may depend on the noise, unless it is `never_null`, as a count.
     """
 
     values: Objects
@@ -84,6 +118,7 @@ class Vector:
     weakest: NDArray[np.int8] | None = None
     promised: Flags | None = None
     rank: NDArray[np.int64] | None = None
+    never_null: bool = field(default=False, kw_only=True)
 
     @property
     def noisy(self) -> bool:
@@ -102,7 +137,7 @@ class Vector:
         forms = None if self.forms is None else [self.forms[i] for i in rows]
         return Vector(
             self.values[rows], forms, some(self.low), some(self.high), some(self.weakest), some(self.promised),
-            some(self.rank),
+            some(self.rank), never_null=self.never_null,
         )  # fmt: skip
 
     @property

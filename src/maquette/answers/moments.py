@@ -124,8 +124,21 @@ def _between_ends(inner: Ends, outer: Ends) -> Ends:
     return inner[0], max(inner[0], outer[1])
 
 
+def _average(total: float, rows: float, least: float, largest: float) -> float:
+    return min(max(total / max(rows, 1.0), least), largest)
+
+
+def _average_ends(total: Ends, rows: Ends, least: Ends, largest: Ends) -> Ends:
+    """An average of numbers in a declared range, which is all that is known where there may be no rows."""
+    if rows[0] <= 0:
+        return least[0], largest[0]
+    corners = [min(max(t / n, least[0]), largest[0]) for t in total for n in rows]
+    return min(corners), max(corners)
+
+
 FORMULAS: dict[str, tuple[Callable[..., float], Callable[..., Ends]]] = {
     "mq_between": (lambda inner, outer: (inner + outer) / 2, _between_ends),
+    "mq_average": (_average, _average_ends),
     "mq_variance": (_variance, _variance_ends),
     "mq_deviation": (_deviation, _deviation_ends),
     "mq_covariance": (_covariance, _covariance_ends),
@@ -136,13 +149,15 @@ FORMULAS: dict[str, tuple[Callable[..., float], Callable[..., Ends]]] = {
 def quantile(column: Any) -> tuple[Callable[..., float], Callable[..., Ends]]:
     """A quantile from the rows at or below each level: arguments share, discrete, rows, then one count for each cut.
 
-    The value lies in the level where the counts pass the wanted rank. A bin stands for its midpoint; the interval runs
-    from the first value of the lowest level that is possible to the last value of the highest.
+    The value lies in the level where the counts pass the wanted rank; there is none where no rows are counted. A bin
+    stands for its midpoint; the interval runs from the first value of the lowest level that is possible to the last
+    value of the highest.
     """
     assert isinstance(column, Ordered)
     middles = [float(value) for value in (column.midpoints if column.midpoints is not None else ())]
     step = 1.0 if isinstance(column, Integer) else 0.0
-    firsts = [float(edge) for edge in column.boundaries[:-1]]
+    after = {math.nextafter(atom, math.inf): float(atom) for atom in getattr(column, "atoms", ())}
+    firsts = [after.get(edge, edge) for edge in map(float, column.boundaries[:-1])]
     lasts = [float(edge) - step for edge in column.boundaries[1:]]
 
     def level(rank: float, counts: list[float]) -> int:
@@ -155,6 +170,8 @@ def quantile(column: Any) -> tuple[Callable[..., float], Callable[..., Ends]]:
         return math.ceil(share * rows - 1e-9) - 1
 
     def value(share: float, discrete: float, rows: float, *cuts: float) -> float:
+        if rows <= 0:
+            return math.nan
         rising = list(accumulate(cuts, max))
         if discrete:
             return middles[level(max(0.0, chosen(share, rows, discrete)), rising)]

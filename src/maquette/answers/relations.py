@@ -7,6 +7,7 @@ in for sure and whether it may be in, given the intervals; totals over chosen ro
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from maquette.answers.frame import Box, Flags, Frame, Vector, as_noisy, exact, stacked
 from maquette.answers.ratios import Form
+from maquette.answers.rowset import type_of
 from maquette.answers.scalars import evaluate
 from maquette.answers.windows import window
 from maquette.errors import QueryError
@@ -25,6 +27,7 @@ from maquette.query import (
     Filter,
     Join,
     Limit,
+    Listed,
     Pick,
     Program,
     Sort,
@@ -51,7 +54,7 @@ class Evaluation:
 
     def _frame(self, relation: Answers) -> Frame:
         match relation:
-            case Core():
+            case Core() | Listed():
                 return self._core(relation)
             case Extend(child, columns):
                 frame = self.frame(child)
@@ -84,7 +87,10 @@ class Evaluation:
                 return _attached(self.frame(child), name, self.frame(other), column)
         raise AssertionError(relation)
 
-    def _core(self, core: Core) -> Frame:
+    def _core(self, core: Core | Listed) -> Frame:
+        if isinstance(core, Listed):
+            made = {name: exact(values) for name, values in zip(core.names, core.columns, strict=True)}
+            return Frame(made, len(core.columns[0]), self.box)
         found = self.cores[core.statement]
         columns = {name: found.columns[f"axis {i}"] for i, name in enumerate(core.groups)}
         columns |= {name: found.columns[title] for name, title in core.numbers}
@@ -176,22 +182,33 @@ def order_of(frame: Frame, keys: Any) -> NDArray[np.int64]:
 
 
 def _different(frame: Frame) -> Frame:
-    seen: dict[Any, int] = {}
+    """Different rows: one is in if any of its equals is."""
+    seen: dict[Any, list[int]] = {}
     for row in range(frame.size):
-        if frame.inside[row]:
-            seen.setdefault(tuple(vector.values[row] for vector in frame.columns.values()), row)
-    return frame.take(np.array(list(seen.values()), dtype=np.int64))
+        seen.setdefault(tuple(vector.values[row] for vector in frame.columns.values()), []).append(row)
+    equals = [np.array(rows, dtype=np.int64) for rows in seen.values()]
+    first = np.array([rows[0] for rows in equals], dtype=np.int64)
+    flags = [
+        np.array([part[rows].any() for rows in equals], dtype=bool)
+        for part in (frame.inside, frame.surely, frame.maybe)
+    ]
+    return Frame(frame.take(first).columns, len(first), frame.box, *flags)
 
 
 def _joined(left: Frame, right: Frame, on: Any, outer: bool) -> Frame:
+    _check_alike(left, right, on)
     index: dict[Any, list[int]] = {}
     for row in range(right.size):
         index.setdefault(tuple(right.columns[b].values[row] for _, b in on), []).append(row)
     pairs: list[tuple[int, int]] = []
+    alone: dict[int, list[int]] = {}  # rows without a partner, or that may have none; and who it may be
     for row in range(left.size):
         key = tuple(left.columns[a].values[row] for a, _ in on)
         found = [] if None in key else index.get(key, [])
-        pairs += [(row, other) for other in found] or ([(row, -1)] if outer else [])
+        pairs += [(row, other) for other in found]
+        if outer and not right.surely[found].any():
+            alone[len(pairs)] = found
+            pairs.append((row, -1))
         if len(pairs) > MOST:
             raise QueryError(f"the join has more than {MOST:,} rows", advice="join on more columns")
     ours = left.take(np.array([a for a, _ in pairs], dtype=np.int64))
@@ -201,8 +218,21 @@ def _joined(left: Frame, right: Frame, on: Any, outer: bool) -> Frame:
         extended = stacked([vector, exact([None])])
         columns[name] = extended.take(np.where(places < 0, len(vector), places))
     partner = [np.append(flags, True)[places] for flags in (right.inside, right.surely, right.maybe)]
+    for place, others in alone.items():
+        partner[0][place], partner[1][place] = not right.inside[others].any(), not right.maybe[others].any()
     flags = [a & b for a, b in zip((ours.inside, ours.surely, ours.maybe), partner, strict=True)]
     return Frame(columns, ours.size, left.box, *flags)
+
+
+def _check_alike(left: Frame, right: Frame, on: Any) -> None:
+    """Refuse to compare texts with numbers or days: no pair of them would be equal."""
+    for a, b in on:
+        one, two = (type_of(list(frame.columns[name].values)) for frame, name in ((left, a), (right, b)))
+        if {one, two} in ({"text", "integer"}, {"text", "number"}, {"text", "date"}) and left.size and right.size:
+            raise QueryError(
+                f"a JOIN on {one} and {two} finds no equal values",
+                advice="join on columns of one type; labels of bins and of a category are texts",
+            )
 
 
 def _attached(frame: Frame, name: str, other: Frame, column: str) -> Frame:
@@ -221,20 +251,41 @@ def _totalled(frame: Frame, keys: tuple[str, ...], numbers: Any) -> Frame:
     for row in range(frame.size):
         groups.setdefault(tuple(frame.columns[key].values[row] for key in keys), []).append(row)
     rows = [np.array(listed, dtype=np.int64) for listed in groups.values()]
-    columns = {key: frame.columns[key].take(np.array([r[0] for r in rows], dtype=np.int64)) for key in keys if rows}
+    columns = {key: frame.columns[key].take(np.array([r[0] for r in rows], dtype=np.int64)) for key in keys}
     for name, function, argument in numbers:
-        vector = as_noisy(exact([1] * frame.size)) if argument is None else as_noisy(frame.columns[argument])
-        columns[name] = joined_up(
-            [
-                total(frame, vector, r, frame.inside[r], frame.surely[r], function, counted=argument is None)
-                for r in rows
-            ]
-        )
+        vector = exact([1] * frame.size) if argument is None else frame.columns[argument]
+        if function in ("min", "max") and not _adds(vector) and (frame.surely == frame.maybe).all():
+            columns[name] = exact([_extreme(vector, r, function) for r in rows])
+            continue
+        vector = summand(vector, function)
+        columns[name] = joined_up([total(frame, vector, r, frame.inside[r], frame.surely[r], function) for r in rows])
     flags: list[Flags] = [
         np.array([not keys or bool(part[r].any()) for r in rows], dtype=bool)
         for part in (frame.inside, frame.surely, frame.maybe)
     ]
     return Frame(columns, len(rows), frame.box, *flags)
+
+
+def _adds(vector: Vector) -> bool:
+    """Whether a column holds numbers."""
+    return vector.noisy or all(value is None or isinstance(value, bool | int | float) for value in vector.values)
+
+
+def summand(vector: Vector, function: str) -> Vector:
+    """What an aggregate adds up of a column: for count, 1 where there is a public value."""
+    if vector.noisy:
+        return vector
+    if function == "count":
+        vector = exact([None if value is None else 1 for value in vector.values])
+    return replace(as_noisy(vector), never_null=True)
+
+
+def _extreme(vector: Vector, rows: NDArray[np.int64], function: str) -> Any:
+    """The first or last of some public values, which may be texts or days; NULL where there is none."""
+    present = [row for row in rows if vector.values[row] is not None]
+    order = ranks(vector)
+    pick = max if function == "max" else min
+    return vector.values[pick(present, key=lambda row: order[row])] if present else None
 
 
 Totalled = tuple[Any, Form | None, float, float, int, bool]
@@ -250,19 +301,20 @@ def joined_up(parts: list[Totalled]) -> Vector:
 
 
 def total(  # noqa: PLR0917
-    frame: Frame, vector: Vector, rows: NDArray[np.int64], inside: Flags, surely: Flags, function: str, *, counted: bool
+    frame: Frame, vector: Vector, rows: NDArray[np.int64], inside: Flags, surely: Flags, function: str
 ) -> Totalled:
     """An aggregate of some rows, of which `inside` are in by value and `surely` for certain; the others may be in."""
     assert vector.low is not None
     assert vector.high is not None
-    known = np.array([counted or vector.values[row] is not None for row in rows], dtype=bool)
+    known = np.array([vector.values[row] is not None for row in rows], dtype=bool)
+    most = int(known.sum()) if vector.never_null else len(rows)
     rows, inside, surely = rows[known], inside[known], surely[known]
     weakest = int(vector.weakest[rows].min(initial=2)) if vector.weakest is not None else 2
     promised = bool(vector.promised[rows].all()) if vector.promised is not None else True
     chosen = [float(vector.values[row]) for row in rows[inside]]
     box = frame.box
     if function == "count":
-        low, high = float(surely.sum()), float(len(rows))
+        low, high = float(surely.sum()) if vector.never_null else 0.0, float(most)
         value: float = len(chosen)
         return value, ({-1: float(value)} if low == high else box.add(low, high)), low, high, weakest, promised
     if not chosen:
@@ -292,4 +344,4 @@ def total(  # noqa: PLR0917
         else:
             form = box.add(float(lows.min()), float(highs.max()))
     low, high = box.bounds(form)
-    return value, form, low, high, weakest, promised
+    return min(max(value, low), high), form, low, high, weakest, promised  # rounding moves the ends, too

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from maquette.answers.api import Answered
 from maquette.answers.assembly import OutputColumn, values_of
-from maquette.answers.frame import Box, Frame, Vector, exact
+from maquette.answers.frame import Box, Counted, Frame, Vector, exact
 from maquette.answers.relations import MOST, Evaluation
 from maquette.answers.result import NOISE_ONLY, Answer, AnswerTable, BoundKind, Row, Source, promise_of
+from maquette.answers.rowset import Standing
 from maquette.errors import QueryError
 from maquette.privacy import Loss
 from maquette.query import Marginal, Program, Statement
@@ -39,6 +41,7 @@ def report(program: Program, solve: Solve, confidence: float, cost: Loss, source
     columns = {title: frame.columns[name] for name, title in program.outputs}
     numbers = [title for title, vector in columns.items() if _numeric(vector)]
     groups = [title for title in columns if title not in numbers]
+    computed = any(columns[title].noisy for title in groups)
 
     def answer(title: str, row: int) -> Answer:
         return _answer(columns[title], row, title, confidence, cost, source, told, program.together)
@@ -48,6 +51,7 @@ def report(program: Program, solve: Solve, confidence: float, cost: Loss, source
             tuple(_label(columns[title].values[row]) for title in groups),
             {title: answer(title, row) for title in numbers},
             tuple(columns[title].values[row] for title in groups),
+            tuple(_standing(columns[title], row) for title in groups) if computed else (),
         )
         for row in range(frame.size)
     )
@@ -68,10 +72,24 @@ def _core(statement: Statement, solved: Mapping[str, OutputColumn], box: Box, pr
         values = values_of(statement.schema, axis)
         bins = (isinstance(axis, str) and statement.schema[axis].midpoints is not None) or _dated(statement, axis)
         columns[f"axis {i}"] = exact([values[place] for place in places[i]], places[i] if bins else None)
+    counts = {output.title for output in statement.outputs if output.kind == "count"}
     for title, column in solved.items():
-        columns[title] = _numbers(column, shown, box)
+        first = len(box.low)
+        columns[title] = replace(_numbers(column, shown, box), never_null=title in counts)
+        _note_counted(box, statement, title, range(first, first + len(shown)), shown)
         promises.append(column.guarantee)
     return Frame(columns, len(shown), box)
+
+
+def _note_counted(box: Box, statement: Statement, title: str, variables: range, shown: NDArray[np.int64]) -> None:
+    """Tell the box which rows its variables count, where a number is a count of rows or a multiple of one."""
+    (output,) = (output for output in statement.outputs if output.title == title)
+    measure = output.measure
+    if measure is None or measure.signed or output.per is not None or type(measure.marginal) is not Marginal:
+        return
+    if measure.scale > 0 and measure.values is None:
+        rows = measure.marginal.weight
+        box.counted.append(Counted(variables, rows, measure.scale, tuple(statement.axes), shown))
 
 
 def _check_size(statement: Statement) -> None:
@@ -108,6 +126,14 @@ def _numeric(vector: Vector) -> bool:
         value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in vector.values
     )
     return vector.noisy and numbers
+
+
+def _standing(vector: Vector, row: int) -> Standing:
+    """Whether a label is public, surely what it says, or left open by the noise."""
+    if not vector.noisy or vector.low is None or vector.high is None or vector.promised is None:
+        return "exact"
+    certain = math.isnan(vector.low[row]) or vector.low[row] == vector.high[row]  # a text has no ends
+    return "promised" if certain and vector.promised[row] else "guessed"
 
 
 def _label(value: Any) -> str:

@@ -187,6 +187,8 @@ class Row:
     answers: dict[str, Answer]
     values: tuple[Cell, ...] = ()
     """The same groups as values, where a label stands for one: a number, a truth value or a date."""
+    standings: tuple[Standing, ...] = ()
+    """Of labels that were computed from noisy numbers, whether the noise leaves them open; empty if all are public."""
 
     def __getitem__(self, title: str) -> Answer:
         return self.answers[title]
@@ -273,7 +275,9 @@ class AnswerTable:
         for title in self.columns if self.order is None else self.order:
             if title in groups:
                 place = groups[title]
-                columns.append(labels_column(title, [(row.values or row.groups)[place] for row in self.rows]))
+                values = [(row.values or row.groups)[place] for row in self.rows]
+                standing = tuple(row.standings[place] if row.standings else "exact" for row in self.rows)
+                columns.append(labels_column(title, values, standing))
             else:
                 columns.append(_numbers_column(title, [row[title] for row in self.rows]))
         return Rowset(tuple(columns))

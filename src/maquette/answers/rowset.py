@@ -20,7 +20,7 @@ class RowsetColumn:
     `low` and `high` are None for a column of labels, which is public. A value is None where SQL says NULL.
     `standing` says of each value whether it is "exact" (public), "promised" (its interval is), "cached" (promised and
     answered before), "wider" (its interval holds, and is wider than the session promises: the budget bought no better)
-    or "guessed" (by the public model, without a promise).
+    or "guessed" (by the public model, without a promise; or a label, as of CASE, that the noise leaves open).
     """
 
     name: str
@@ -77,12 +77,12 @@ def type_of(values: Sequence[Any]) -> ColumnType:
     return "date" if found <= {dt.date} else "text"
 
 
-def labels_column(name: str, values: Sequence[Any]) -> RowsetColumn:
-    """A column of public values; those of mixed types become text."""
+def labels_column(name: str, values: Sequence[Any], standing: tuple[Standing, ...] | None = None) -> RowsetColumn:
+    """A column of labels, public ones without `standing`; values of mixed types become text."""
     kind = type_of(values)
     cells = tuple(values) if kind != "text" else tuple(None if v is None else str(v) for v in values)
     exact: tuple[Standing, ...] = tuple("exact" for _ in cells)
-    return RowsetColumn(name, kind, cells, standing=exact)
+    return RowsetColumn(name, kind, cells, standing=exact if standing is None else standing)
 
 
 def finite(number: float) -> float | None:

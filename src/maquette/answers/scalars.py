@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def evaluate(node: Any, frame: Frame, schema: Any) -> Vector:
     names = [str(column.name) for column in node.find_all(exp.Column)]
     if not any(frame.columns[name].noisy for name in names) and not isinstance(node, exp.Anonymous):
         columns = {name: list(frame.columns[name].values) for name in dict.fromkeys(names)}
-        return exact(evaluated(node.sql(dialect="duckdb"), columns, frame.size))
+        return exact(evaluated(node.sql(dialect="duckdb"), columns, frame.size, "an expression on answered groups"))
     return _Noisy(frame, schema).of(node)
 
 
@@ -76,8 +77,7 @@ class _Noisy:
                 return self._nulled(inner, gone)
             case exp.Greatest() | exp.Least():
                 pick = max if isinstance(node, exp.Greatest) else min
-                sides = [self._side(part) for part in (node.this, *node.expressions)]
-                return self._built(sides, lambda *v: pick(v), lambda *e: (pick(a for a, _ in e), pick(b for _, b in e)))
+                return self._extreme([self._side(part) for part in (node.this, *node.expressions)], pick)
             case exp.Floor():
                 return self._mapped(self._side(node.this), math.floor)
             case exp.Ceil():
@@ -117,6 +117,17 @@ class _Noisy:
             low.append(a)
             high.append(b)
             forms.append(None if nothing else self.box.add(a, b))
+        return self._vector(values, forms, low, high, sides)
+
+    def _extreme(self, sides: list[Vector], pick: Callable[[Any], Any]) -> Vector:
+        """The largest or smallest of several numbers, NULL left out, as DuckDB and PostgreSQL have it."""
+        values, low, high, forms = list[Any](), list[float](), list[float](), list[Form | None]()
+        for row in range(self.frame.size):
+            known = [side for side in sides if side.values[row] is not None]
+            values.append(pick(float(side.values[row]) for side in known) if known else None)
+            low.append(pick(float(side.low[row]) for side in known) if known else math.nan)  # type: ignore[index]
+            high.append(pick(float(side.high[row]) for side in known) if known else math.nan)  # type: ignore[index]
+            forms.append(self.box.add(low[-1], high[-1]) if known else None)
         return self._vector(values, forms, low, high, sides)
 
     def _vector(self, values: list[Any], forms: Any, low: Any, high: Any, sides: list[Vector]) -> Vector:
@@ -182,14 +193,19 @@ class _Noisy:
                 form = made[id(f), g[-1]]
                 ends = self.box.bounds(form)
             else:
-                below = self.box.bounds(g)
-                ends = self.box.ratio(f, g) if below[0] >= 0 else (-math.inf, math.inf)
-                form = self.box.add(*ends)
+                form, ends = self._ratio(f, g)
             values.append(min(max(a / b, ends[0]), ends[1]))
             low.append(ends[0])
             high.append(ends[1])
             forms.append(form)
         return self._vector(values, forms, low, high, [one, two])
+
+    def _ratio(self, above: Form, below: Form) -> tuple[Form, Ends]:
+        """A new variable for a ratio, and its range: a share of some rows of which others are a part is at most 1."""
+        ends = self.box.ratio(above, below) if self.box.bounds(below)[0] >= 0 else (-math.inf, math.inf)
+        most = math.inf if ends[1] <= 0 else self.box.largest_share(above, below)
+        ends = min(ends[0], most) + 0.0, min(ends[1], most) + 0.0  # no minus zero
+        return self.box.add(*ends), ends
 
     def _mapped(self, side: Vector, function: Callable[[float], float]) -> Vector:
         """A function that never falls."""
@@ -343,7 +359,7 @@ class _Noisy:
         results.append(evaluate(default if default is not None else exp.Null(), self.frame, self.schema))
         texts = any(isinstance(v, str) for result in results for v in result.values)
         sides = [as_noisy(result) for result in results]
-        values, low, high = list[Any](), list[float](), list[float]()
+        values, low, high, certain = list[Any](), list[float](), list[float](), list[bool]()
         forms: list[Form | None] = []
         for row in range(self.frame.size):
             chosen, possible = None, []
@@ -363,9 +379,11 @@ class _Noisy:
             values.append(value)
             low.append(a)
             high.append(b)
+            certain.append(all(results[i].values[row] == value for i in possible))
             only = sides[chosen].forms[row] if len(possible) == 1 else None  # type: ignore[index]
             forms.append(None if texts or value is None else only or self.box.add(float(a), float(b)))
-        return self._vector(values, forms, low, high, [*tests, *sides])
+        made = self._vector(values, forms, low, high, [*tests, *sides])
+        return replace(made, promised=made.promised & np.array(certain, dtype=bool)) if texts else made
 
 
 def _to_places(places: int, *, cut: bool = False) -> Callable[[float], float]:

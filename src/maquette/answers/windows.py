@@ -120,8 +120,11 @@ class _Partition:
 
     def _totals(self, function: str) -> list[Any]:
         """The aggregate of each row's window. Where that is the whole partition, all rows share one number."""
+        from maquette.answers.relations import summand
+
         argument, frame, size = self.described["argument"], self.described["frame"], len(self.rows)
-        vector = as_noisy(exact([1] * self.frame.size) if argument is None else self.frame.columns[argument])
+        vector = exact([1] * self.frame.size) if argument is None else self.frame.columns[argument]
+        vector = summand(vector, function)
         if not self.keys if frame is None else (frame[0] == "ROWS" or not self.keys) and frame[1:] == (None, None):
             return [self._total(0, function, vector)] * size
         return [self._total(place, function, vector) for place in range(size)]
@@ -131,8 +134,7 @@ class _Partition:
 
         inside, surely, possible = self._members(place)
         chosen = possible | inside
-        counted = self.described["argument"] is None
-        return total(self.frame, vector, self.rows[chosen], inside[chosen], surely[chosen], function, counted=counted)
+        return total(self.frame, vector, self.rows[chosen], inside[chosen], surely[chosen], function)
 
     def _rank(self, place: int, function: str) -> Any:
         possible, size = self.frame.maybe[self.rows], int(self.inside.sum())

@@ -82,6 +82,7 @@ from .sql.program import (
     Filter as Filter,
     Join as Join,
     Limit as Limit,
+    Listed as Listed,
     Pick as Pick,
     Program as Program,
     Sort as Sort,

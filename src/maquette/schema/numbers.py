@@ -221,6 +221,13 @@ class Number(Numeric):
             )
         return super().compare(comparison, literal)
 
+    def _at(self, comparison: Comparison, edge: float) -> str:
+        """As for any column; the number after an atom is written as what lies above the atom."""
+        atom = next((atom for atom in self.atoms if float(np.nextafter(atom, np.inf)) == edge), None)
+        if atom is None:
+            return super()._at(comparison, edge)
+        return f"{'<=' if comparison in ('<', '<=') else '>'} {self._show(atom)}"
+
     def _show(self, point: float) -> str:
         return f"{float(point):.12g}"
 

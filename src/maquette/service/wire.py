@@ -63,6 +63,7 @@ def answer_data(answer: Answered) -> dict[str, Any]:
                 "groups": list(row.groups),
                 "values": [_cell(value) for value in row.values],
                 "answers": [_number(row[title]) for title in answer.titles],
+                **({"standings": list(row.standings)} if row.standings else {}),
             }
             for row in answer.rows
         ]
@@ -98,6 +99,7 @@ def answer_of(data: dict[str, Any]) -> Answered:
             tuple(row["groups"]),
             {title: _answer(one, cost, remaining) for title, one in zip(titles, row["answers"], strict=True)},
             tuple(_uncell(value) for value in row["values"]),
+            tuple(row.get("standings", ())),
         )
         for row in data["rows"]
     )

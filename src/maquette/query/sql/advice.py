@@ -11,12 +11,15 @@ _ONE = "it is the value of one row; GROUP BY the column with count(*)"
 _LISTED = "values of rows are never listed: GROUP BY the column with count(*)"
 _QUANTILE = "ask one quantile at a time: quantile_cont(x, 0.25)"
 _ANSWERED = "GROUP BY the column with count(*), and compute it from the groups that are answered"
+_TEXTS = "write replace(x, 'a', 'b'), or CASE x WHEN 'a' THEN 'b' END"
 _LATER, _EARLIER = (f"write DATE '2024-12-31' {sign} INTERVAL 30 DAY" for sign in "+-")
 
 FUNCTIONS = {
     "tochar": "group by year(x), quarter(x), date_trunc('month', x), or strftime(x, '%Y-%m')",
     **dict.fromkeys(("formatdate", "formattimestamp", "dateformat"), "write strftime(x, '%Y-%m')"),
-    "todate": "write DATE '2024-12-31'",
+    **dict.fromkeys(("todate", "makedate", "datefromparts"), "write DATE '2024-12-31'"),
+    "addmonths": "write DATE '2024-12-31' - INTERVAL 3 MONTH",
+    "format": "write strftime(x, '%Y-%m') of a date; a number is shown as it is",
     **dict.fromkeys(("dateadd", "adddate"), _LATER),
     **dict.fromkeys(("datesub", "subdate"), _EARLIER),
     **dict.fromkeys(("now", "getdate", "currenttimestamp", "currentdatetime"), "use CURRENT_DATE"),
@@ -34,9 +37,27 @@ FUNCTIONS = {
     **dict.fromkeys(("div0", "div0null"), "write x / nullif(y, 0)"),
     "nvl2": "write CASE WHEN x IS NOT NULL THEN ... ELSE ... END",
     "ratiotoreport": "write count(*) / sum(count(*)) OVER ()",
+    "std": "write stddev_pop(x) for all rows, stddev_samp(x) for a sample",
+    "stdevp": "write stddev_pop(x)",
+    "var": "write var_samp(x)",
+    "varp": "write var_pop(x)",
+    "log": "write ln(x) / ln(10)",
+    **dict.fromkeys(("pad", "lpad", "rpad", "repeat", "translate", "regexpreplace", "unicode", "md5"), _TEXTS),
+    "any": "write x LIKE 'a%' OR x LIKE 'b%'",
+    "tuple": "compare each column by itself: a = 1 AND b = 2",
     "regrslope": "the slope of y over x is covar_pop(y, x) / var_pop(x)",
 }
+_UNREADABLE = {
+    "decode": "write CASE x WHEN 'a' THEN 'b' ELSE 'c' END instead of DECODE",
+    "datediff": "write date_diff('day', first, last) instead of DATEDIFF",
+    "xor": "write (a) <> (b) instead of XOR",
+}
 _KEYWORDS = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "BETWEEN", "DISTINCT")
+
+
+def unreadable(words: Sequence[str]) -> str | None:
+    """Advice for a text that cannot be read: what to write instead of a word of another dialect."""
+    return next((_UNREADABLE[word.lower()] for word in words if word.lower() in _UNREADABLE), None)
 
 
 def misspelt_keyword(words: Sequence[str], names: Sequence[str]) -> str | None:

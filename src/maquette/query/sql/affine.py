@@ -62,8 +62,11 @@ def affine(node: Any) -> Affine | None:
 
 
 def searched(node: Any) -> Any:
-    """`CASE x WHEN 1 THEN ...` and `if(x = 1, ...)` as `CASE WHEN x = 1 THEN ...`; anything else as it is."""
+    """`CASE x WHEN 1 THEN ...`, `if(x = 1, ...)` and `nullif(x, 1)` as `CASE WHEN ...`; anything else as it is."""
     case = node.unnest()
+    if isinstance(case, exp.Nullif) and is_literal(case.expression) and literal_value(case.expression) is not None:
+        differs = exp.NEQ(this=case.this.copy(), expression=case.expression.copy())
+        return exp.Case(ifs=[exp.If(this=differs, true=case.this.copy())])
     if isinstance(case, exp.If):
         branch = exp.If(this=case.this.copy(), true=case.args["true"].copy())
         return exp.Case(ifs=[branch], default=(case.args.get("false") or exp.Null()).copy())

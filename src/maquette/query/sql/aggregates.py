@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,15 @@ from maquette.query.expression import located, where
 from maquette.query.forms import ValueSteps
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
-from maquette.query.sql import weights
-from maquette.query.sql.affine import Affine, affine, filled, kept_case, searched
+from maquette.query.sql import branches, weights
+from maquette.query.sql.affine import Affine, affine, searched
 from maquette.query.sql.axes import _CONDITIONS, literal_value
 from maquette.query.sql.context import Context
 from maquette.query.sql.ends import on_ends
 from maquette.query.sql.formulas import call
 from maquette.query.sql.grammar import Source, instead, named
 from maquette.query.sql.keeping import Kept, kept_by
+from maquette.query.sql.known import known_rows
 from maquette.query.sql.levels import on_levels, refuse_nan
 from maquette.query.sql.parser import Reader, is_literal
 from maquette.query.sql.quantiles import quantile
@@ -56,7 +56,6 @@ _SPREAD = {
 _PAIRS = {exp.CovarSamp: "mq_covariance", exp.CovarPop: "mq_covariance", exp.Corr: "mq_correlation"}
 _QUANTILES = (exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.ApproxQuantile)
 _MEANS = {"mean": exp.Avg}
-MOST_BRANCHES = 4  # of a CASE that is added up by one sum for each
 ADDED = 2**24  # maximum levels of a column whose numbers are added up: each takes some tens of bytes
 AGGREGATES = (exp.AggFunc, exp.WithinGroup, exp.Filter)
 
@@ -110,9 +109,9 @@ class Aggregates:
         """The rows that an aggregate is about, and the aggregate without its own condition."""
         keep = self.keep
         if isinstance(node, exp.Filter):
-            keep, node = keep & kept_by(self.schema, self.reader, self._condition(node.expression.this)), node.this
+            keep, node = keep & kept_by(self.schema, self.reader, self.condition(node.expression.this)), node.this
         if isinstance(node, exp.CountIf):
-            keep &= kept_by(self.schema, self.reader, self._condition(node.this))
+            keep &= kept_by(self.schema, self.reader, self.condition(node.this))
             node = exp.Count(this=exp.Star())
         return keep, node
 
@@ -177,25 +176,7 @@ class Aggregates:
             return self.counted(keep)
         if isinstance(inner, exp.Distinct):
             return self._distinct(node, inner, keep)
-        if isinstance(inner, exp.Case):
-            pieces = self.pieces(inner, text=True)
-        elif isinstance(inner.unnest(), exp.Column):
-            name = self.reader.column(inner.unnest())
-            pieces = [Piece(None, (name,), np.where(self.schema[name].is_null(), np.nan, 1.0))]
-        else:
-            self.source.scalar(inner)
-            names, values = on_levels(self.schema, self.reader.resolved(inner), middle=True)
-            pieces = [
-                Piece(
-                    None,
-                    names,
-                    np.where([[v is None] for v in values.reshape(-1)], np.nan, 1.0)
-                    .reshape(values.shape)
-                    .astype(np.float64),
-                )
-            ]
-        known = weights.known_rows(self.schema, pieces)
-        return self.counted(keep if known is None else keep & known)
+        return self.counted(keep & known_rows(self, inner))
 
     def _distinct(self, node: Any, inner: Any, keep: LinearQuery) -> Any:
         counted = inner.expressions[0].unnest() if len(inner.expressions) == 1 else None
@@ -221,17 +202,18 @@ class Aggregates:
 
     # sums, averages and moments
 
-    def _condition(self, node: Any) -> Any:
+    def condition(self, node: Any) -> Any:
+        """A condition on rows."""
         self.source.scalar(node)
         return self.reader.condition(node)
 
-    def pieces(self, node: Any, *, text: bool = False) -> list[Piece]:
+    def pieces(self, node: Any) -> list[Piece]:
         """A number for every row: a column, a truth value, a CASE, or an expression on levels."""
         node = node.unnest()
         while isinstance(node, exp.Cast) and isinstance(node.this.unnest(), (*_CONDITIONS, exp.Case)):
             node = node.this.unnest()
         if isinstance(node, _CONDITIONS):
-            condition = self._condition(node)
+            condition = self.condition(node)
             holds, fails = where(self.schema, condition), where(self.schema, ~condition)
             truths = ((holds, 1.0), (fails, 0.0), (~holds & ~fails, np.nan))  # a condition may be NULL
             return self._branches([(rows, [Piece(None, (), np.array(value))]) for rows, value in truths])
@@ -239,23 +221,18 @@ class Aggregates:
         if isinstance(node, exp.Case):
             left, found = LinearQuery.constant(self.schema), []
             for branch in node.args["ifs"]:
-                holds = where(self.schema, self._condition(branch.this))
-                found.append((left & holds, self._result(branch.args["true"], text)))
+                holds = where(self.schema, self.condition(branch.this))
+                found.append((left & holds, self.pieces(branch.args["true"])))
                 left = left & ~holds
             default = node.args.get("default") or exp.Null()
-            found.append((left, self._result(default, text)))
+            found.append((left, self.pieces(default)))
             return self._branches(found)
         if is_literal(node):
             value = literal_value(node)
-            if text and value is not None:
-                value = 1.0
             if value is not None and not isinstance(value, int | float):
                 self.source.refuse(node, "a text in a sum is", "add numbers")
             return [Piece(None, (), np.array(np.nan if value is None else float(value)))]
         return [self._expression(node)]
-
-    def _result(self, node: Any, text: bool) -> list[Piece]:
-        return self.pieces(node, text=text)
 
     def _branches(self, found: list[tuple[LinearQuery, list[Piece]]]) -> list[Piece]:
         whole = []
@@ -298,64 +275,20 @@ class Aggregates:
         inner = searched(node.this)
         if isinstance(inner, exp.Distinct):
             self.source.refuse(node, f"{self.source.named(node)} of DISTINCT values is", "leave DISTINCT out")
-        if (valued := self._valued(node, inner, keep)) is not None:
-            return valued
-        if isinstance(node, exp.Sum) and (terms := self._by_branches(inner, keep)) is not None:
-            return terms
+        if (found := branches.valued(self, node, inner, keep)) is not None:
+            return found
+        by_branches = branches.added_up if isinstance(node, exp.Sum) else branches.averaged
+        if (found := by_branches(self, inner, keep)) is not None:
+            return found
         pieces = self.pieces(inner)
-        added = self._whole if isinstance(node, exp.Sum) else self._mean
+        added = self.whole if isinstance(node, exp.Sum) else self.mean
         if weights.hides(pieces) and weights.valued(self.schema, pieces, keep) is None:
             return call("mq_between", *(added(ends, keep) for ends in weights.ends(pieces)))
         return added(pieces, keep)
 
-    def _whole(self, pieces: list[Piece], keep: LinearQuery) -> Any:
+    def whole(self, pieces: list[Piece], keep: LinearQuery) -> Any:
+        """A sum, of a column's own values where they are kept."""
         return self._summed(pieces, keep, own=True)
-
-    def _valued(self, node: Any, inner: Any, keep: LinearQuery) -> Any | None:
-        """A sum or average by the values of one column whose bins hold several; None if it needs no other form."""
-        if (case := kept_case(inner, zeros=isinstance(node, exp.Sum))) is not None:
-            condition, inner = case
-        elif isinstance(inner.unnest(), exp.Column):
-            return None
-        found = affine(inner)
-        if found is None or self.schema[self.reader.column(found.column)].value_grid is None:
-            return None
-        keep = keep if case is None else keep & where(self.schema, self._condition(condition))
-        pieces = self.pieces(found.column)
-        if isinstance(node, exp.Sum):
-            counted = self.counted(self._rows(keep, pieces)) if found.offset else None
-            return found.of(self._summed(pieces, keep, own=True), counted)
-        return found.of(self._mean(pieces, keep), None)
-
-    def _by_branches(self, inner: Any, keep: LinearQuery) -> Any | None:
-        """A sum of coalesce or CASE as one sum of values for each branch; None if a branch is anything else."""
-        case = filled(inner)
-        if not isinstance(case, exp.Case) or len(case.args["ifs"]) > MOST_BRANCHES:
-            return None
-        results = [*(branch.args["true"] for branch in case.args["ifs"]), case.args.get("default") or exp.Null()]
-        if all(map(is_literal, results)) or not all(map(self._is_term, results)):
-            return None
-        terms, left = [], keep
-        for result, branch in zip(results, [*case.args["ifs"], None], strict=True):
-            holds = None if branch is None else where(self.schema, self._condition(branch.this))
-            term = self._term(result, left if holds is None else left & holds)
-            terms += [] if term is None else [term]
-            left = left if holds is None else left & ~holds
-        return exp.Paren(this=reduce(lambda a, b: exp.Add(this=a, expression=b), terms))
-
-    def _is_term(self, node: Any) -> bool:
-        """Whether an expression is a number, NULL, or a multiple of a column whose values are added up."""
-        if is_literal(node):
-            return literal_value(node) is None or isinstance(literal_value(node), int | float)
-        found = affine(node)
-        return found is not None and self.schema[self.reader.column(found.column)].value_grid is not None
-
-    def _term(self, node: Any, keep: LinearQuery) -> Any | None:
-        """The sum over some rows of what `_is_term`; None if it is nothing."""
-        if is_literal(node):
-            value = literal_value(node)
-            return exp.Mul(this=exp.convert(value), expression=self.counted(keep)) if value else None
-        return self._valued(exp.Sum(), node, keep) or self._whole(self.pieces(node.unnest()), keep)
 
     def _identity(self, pieces: list[Piece], keep: LinearQuery) -> Any:
         parts = tuple(
@@ -398,17 +331,18 @@ class Aggregates:
         own = self.context.values and keep.is_predicate and valued and None not in scales
         return scales if own else [None] * len(scales)
 
-    def _rows(self, keep: LinearQuery, *arguments: list[Piece]) -> LinearQuery:
+    def rows(self, keep: LinearQuery, *arguments: list[Piece]) -> LinearQuery:
+        """The rows on which these arguments are not NULL."""
         for pieces in arguments:
             known = weights.known_rows(self.schema, pieces)
             keep = keep if known is None else keep & known
         return keep
 
-    def _mean(self, pieces: list[Piece], keep: LinearQuery) -> Any:
+    def mean(self, pieces: list[Piece], keep: LinearQuery) -> Any:
         """An average, from the middle of the range of a plain column; 0 or 1 are averaged from 0."""
         low, high = weights.extent(pieces)
         centre = 0.0 if low == 0.0 and not (len(pieces) == 1 and pieces[0].keep is None) else (low + high) / 2
-        counted = self._rows(keep, pieces)
+        counted = self.rows(keep, pieces)
 
         def make(title: str, axes: tuple[Axis, ...]) -> Output:
             measure = weights.total(self.schema, pieces, axes, keep, centre)
@@ -427,7 +361,7 @@ class Aggregates:
             factor = abs(scaled.factor) if name == "mq_deviation" else scaled.factor**2
             return exp.Mul(this=exp.convert(factor), expression=self._spread(type(node)(this=scaled.column), keep))
         pieces = self.pieces(node.this)
-        counted, centre = self._rows(keep, pieces), self._centred(pieces)
+        counted, centre = self.rows(keep, pieces), self._centred(pieces)
         (scale,) = self._scales(counted, (pieces, centre))
         parts = [
             self.counted(counted),
@@ -447,7 +381,7 @@ class Aggregates:
             )
             return exp.Mul(this=exp.convert(factor), expression=self._pair(type(node)(this=one, expression=two), keep))
         first, second = (self._plain(argument) for argument in (node.this, node.expression))
-        counted = self._rows(keep, [first], [second])
+        counted = self.rows(keep, [first], [second])
         one, two = self._centred([first]), self._centred([second])
         scales = self._scales(counted, ([first], one), ([second], two))
         own = None not in scales

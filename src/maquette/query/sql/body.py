@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from maquette.errors import QueryError
 from maquette.query.sql import program as p, windows
 from maquette.query.sql.aggregates import is_aggregate
 from maquette.query.sql.axes import literal_value
@@ -35,9 +36,9 @@ class Body:
         self.columns = [(self.work.fresh(), self._rewritten(inner)) for inner, _ in self.items]
         having, qualify = self.tree.args.get("having"), self.tree.args.get("qualify")
         if having is not None:
-            self.having = self._aliased(having.this)
+            self.having = self._aliased(having.this, alone=False)
         if qualify is not None:
-            self.qualify = self._aliased(qualify.this)
+            self.qualify = self._aliased(qualify.this, alone=False)
         order = self.tree.args.get("order")
         for key in order.expressions if order is not None else ():
             every = isinstance(key.this, exp.Var) and key.this.name.upper() == "ALL"
@@ -45,23 +46,33 @@ class Body:
             falling, first = bool(key.args.get("desc")), bool(key.args.get("nulls_first"))
             self.keys += [(one, falling, first) for one in sorted_by]
 
-    def _aliased(self, node: Any) -> Any:
-        """An expression that may use titles or positions of the select list."""
+    def _aliased(self, node: Any, *, alone: bool = True) -> Any:
+        """An expression that may use titles or positions of the select list.
+
+        A group's column goes before a title, except where the title is all of an entry of ORDER BY (`alone`).
+        """
         titles = {title.casefold(): i for i, (_, title) in enumerate(self.items)}
         if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
             place, most = int(node.this), len(self.items)
             if not 1 <= place <= most:
                 self.work.source.refuse(node, f"ORDER BY {place} is", f"the select list has items 1 to {most}")
             return self.columns[place - 1][1].copy()
-        if isinstance(node, exp.Column) and not node.table and node.name.casefold() in titles:
+        if alone and isinstance(node, exp.Column) and not node.table and node.name.casefold() in titles:
             return self.columns[titles[node.name.casefold()]][1].copy()
         holder = exp.Paren(this=node.copy())
         for part in list(holder.find_all(exp.Column)):
-            if not part.table and part.name.casefold() in titles and not _inside_aggregate(part):
+            if part.name.casefold() in titles and not (part.table or _inside_aggregate(part) or self._grouped(part)):
                 inner = self.items[titles[part.name.casefold()]][0]
                 if not (isinstance(inner, exp.Column) and inner.name.casefold() == part.name.casefold()):
                     part.replace(exp.Paren(this=inner.copy()))
         return self._rewritten(holder.this)
+
+    def _grouped(self, node: Any) -> bool:
+        """Whether a name is a column of the relation."""
+        try:
+            return self.leaf(node) is not None
+        except QueryError:
+            return False
 
     def _rewritten(self, node: Any) -> Any:
         """An expression over the relation: windows and subqueries become columns of their own."""

@@ -154,6 +154,64 @@ def _count(node: Any) -> Any | None:
     return exp.Filter(this=counted, expression=exp.Where(this=chosen[0].this))
 
 
+def _group(node: Any) -> Any | None:
+    """GROUP BY a, b WITH ROLLUP is GROUP BY ROLLUP (a, b)."""
+    for part, kind in (("rollup", exp.Rollup), ("cube", exp.Cube)):
+        listed = node.args.get(part) or []
+        if len(listed) == 1 and not listed[0].expressions and set(_filled(node)) == {"expressions", part}:
+            return exp.Group(expressions=[kind(expressions=node.expressions)])
+    return None
+
+
+def _filled(node: Any) -> list[str]:
+    """The parts of a node that say something."""
+    return [part for part, value in node.args.items() if value not in (None, False, [])]
+
+
+def _select(node: Any) -> Any | None:
+    """A SELECT with a clause WINDOW, or without FROM; changed in place."""
+    if node.args.get("windows"):
+        _write_windows(node)
+    if node.args.get("from_") is None and node.args.get("where") is None:
+        _write_from(node)
+    return None
+
+
+def _write_from(node: Any) -> None:
+    """SELECT (SELECT a) / (SELECT b) is SELECT x / (SELECT b) FROM (SELECT a AS x), where a is an aggregate alone."""
+    parts = (part for item in node.expressions for part in item.walk())
+    first = next((part for part in parts if isinstance(part, exp.Subquery)), None)
+    if first is None or not isinstance(inner := first.this, exp.Select):
+        return
+    item = inner.expressions[0].unalias()
+    several = len(inner.expressions) > 1 or set(_filled(inner)) - {"expressions", "from_", "joins", "where"}
+    if several or not item.find(exp.AggFunc):
+        return
+    title = first.sql(dialect="duckdb", comments=False)
+    number = exp.column(title, quoted=True)
+    first.replace(exp.alias_(number, title, quoted=True) if first.parent is node else number)
+    inner.set("expressions", [exp.alias_(item, title, quoted=True)])
+    alias = exp.TableAlias(this=exp.to_identifier("first", quoted=True))
+    node.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
+
+
+def _write_windows(node: Any) -> None:
+    """OVER w is OVER with what the clause WINDOW says of w."""
+    clause = {window.name.casefold(): window for window in node.args["windows"]}
+    for window in list(node.find_all(exp.Window)):
+        meant = clause.get(str(window.args.get("alias") or "").casefold())
+        if meant is None or meant is window or meant.args.get("alias") is not None:
+            continue
+        if any(window.args.get(part) for part in _filled(meant) if part != "this"):
+            continue  # one that says the same part again is left, and refused
+        for part in _filled(meant):
+            if part != "this":
+                value = meant.args[part]
+                window.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+        window.set("alias", None)
+    node.set("windows", None)
+
+
 def _named(node: Any) -> Any | None:
     name = str(node.this).upper()
     if name == "IFF" and len(node.expressions) == 3:
@@ -206,5 +264,7 @@ _RULES: dict[type[Any], Callable[[Any], Any | None]] = {
     exp.Cast: _cast,
     exp.IntDiv: _whole,
     exp.Count: _count,
+    exp.Group: _group,
+    exp.Select: _select,
     exp.Anonymous: _named,
 }

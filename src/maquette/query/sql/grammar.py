@@ -21,10 +21,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import Place
-from maquette.query.sql.advice import FUNCTIONS, TIMES, misspelt_keyword
+from maquette.query.sql.advice import FUNCTIONS, TIMES, misspelt_keyword, unreadable
 from maquette.query.sql.dialects import translated
 from maquette.query.sql.joins import MOST_LOOSE, loose_join
 from maquette.query.sql.parts import unread
+from maquette.query.sql.top import without_top
 from maquette.schema import Comparison, identifier, nearest, writable
 
 MAX_TEXT = 6_000
@@ -209,8 +210,8 @@ class Source:
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
-            words = [token.text for token in tokens if token.token_type == TokenType.VAR]
-            advice = misspelt_keyword(words, self.names)
+            words = [token.text for token in tokens if token.token_type in (TokenType.VAR, TokenType.XOR)]
+            advice = unreadable(words) or misspelt_keyword(words, self.names)
             raise QueryError(problem, expected=self.expected, advice=advice, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
@@ -373,7 +374,7 @@ def tokens_of(text: str) -> list[Token]:
 def _checked(text: str, statement: bool, expected: str) -> tuple[list[Token], int | None]:
     """The tokens of one statement and the number after TOP; refused if it nests too deeply or holds a bad word."""
     tokens = tokens_of(text)
-    tokens, top = _without_top(tokens) if statement else (tokens, None)
+    tokens, top = without_top(tokens) if statement else (tokens, None)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -407,14 +408,6 @@ def _checked(text: str, statement: bool, expected: str) -> tuple[list[Token], in
         what, instead = problem
         raise _refusal(what, _place(text, token.start), None if instead else expected, instead)
     return tokens, top
-
-
-def _without_top(tokens: list[Token]) -> tuple[list[Token], int | None]:
-    """SELECT TOP n, which sqlglot does not read here, as LIMIT n."""
-    texts = [token.text.upper() for token in tokens[:3]]
-    if texts[:2] == ["SELECT", "TOP"] and len(texts) == 3 and texts[2].isdecimal():
-        return [tokens[0], *tokens[3:]], int(texts[2])
-    return tokens, None
 
 
 def _is_statement(first: str, second: str) -> bool:

@@ -36,6 +36,8 @@ class Grouping:
                 return [[self._position(inner) for inner, _ in self.items]]
             return [[]]
         if group.args.get("all"):
+            if any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets")):
+                self.work.source.refuse(tree, "GROUP BY ALL with ROLLUP or CUBE is", "write GROUP BY ROLLUP (a, b)")
             every = [inner for inner, _ in self.items if not any(is_aggregate(n) for n in inner.walk())]
             return [[self._position(inner) for inner in every]]
         entries = [group.expressions, *(group.args.get(part) or () for part in ("rollup", "cube", "grouping_sets"))]
@@ -54,6 +56,8 @@ class Grouping:
                 with located(self.work.reader.at(node)):
                     raise QueryError(f"GROUP BY names {title_of(node)} twice", advice="name it once")
             return [[position]]
+        if not node.expressions:
+            self.work.source.refuse(node, "ROLLUP or CUBE of nothing is", "write GROUP BY ROLLUP (a, b)")
         parts = [[self._position(n) for n in _listed(e)] for e in node.expressions]
         if isinstance(node, exp.GroupingSets):
             return parts

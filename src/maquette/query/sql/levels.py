@@ -35,6 +35,7 @@ MOST = 200_000  # values or combinations of levels on which an expression is tri
 _MONOTONE = (
     *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Neg, exp.Paren, exp.Floor, exp.Ceil, exp.Round, exp.Cast),
     *(exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Column, exp.Identifier, exp.Literal, exp.DataType, exp.Trunc, exp.Not),
+    *(exp.Is, exp.Null, exp.Boolean, exp.Coalesce, exp.Sign, exp.Greatest, exp.Least),
 )
 _NUMBERS = {"INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL"}
 _LOCK = threading.Lock()
@@ -51,8 +52,8 @@ def _engine() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={**closed, "memory_limit": "256MB", "threads": 1})
 
 
-def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list[Any]:
-    """The values of a SQL expression over some columns of plain values."""
+def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int, told: str | None = None) -> list[Any]:
+    """The values of a SQL expression over some columns of plain values; an error calls it `told`, or by its text."""
     import duckdb
     import pyarrow as pa
 
@@ -65,8 +66,10 @@ def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int) -> list
             found = cursor.execute(f'SELECT {sql} FROM levels ORDER BY "place of the row"').fetchall()
         except duckdb.Error as error:
             happened = str(error).split("\n", maxsplit=1)[0].split(":", maxsplit=1)[-1].strip()
+            texts = "'+(VARCHAR" in happened
             raise QueryError(
-                f"{sql[:60]} cannot be computed: {happened[:160]}", advice="compare values of the same type"
+                f"{told or sql[:60]} cannot be computed: {happened[:160]}",
+                advice="join texts with ||, as in a || '!'" if texts else "compare values of the same type",
             ) from None
         finally:
             cursor.close()
@@ -128,7 +131,9 @@ def _on_levels(  # noqa: PLR0917
                 if not single(column)
             )
             raise QueryError(
-                f"{sql[:60]} cuts through {where}", advice="cut between declared bins; a coarser unit may do"
+                f"{sql[:60]} cuts through {where}",
+                advice="cut between declared bins; a coarser unit may do, and GROUP BY of the column alone has a group "
+                "for each bin",
             )
     result.flags.writeable = False
     return result

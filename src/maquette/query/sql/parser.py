@@ -96,7 +96,7 @@ class Reader:
                 return Truth(self.column(node), at=self.at(node))
             case exp.Is() if isinstance(node.expression, exp.Null) and isinstance(node.this.unnest(), exp.Column):
                 return IsNull(self.column(node.this.unnest()), at=self.at(node))
-            case exp.In() if isinstance(node.this.unnest(), exp.Column) and not node.args.get("query"):
+            case exp.In() if isinstance(node.this.unnest(), exp.Column) and not self._among_columns(node):
                 literals = tuple(self._literal(item) for item in node.expressions)
                 return In(self.column(node.this.unnest()), literals, at=self.at(node))
             case exp.Between() if self._literals(node.this, node.args["low"], node.args["high"]):
@@ -105,6 +105,12 @@ class Reader:
         if type(node) in COMPARISONS and (found := self._comparison(node)) is not None:
             return found
         return self._on_levels(node)
+
+    def _among_columns(self, node: Any) -> bool:
+        """Whether IN has a list with a column of the table or an expression, or a subquery."""
+        values = [value.unnest() for value in node.expressions]
+        unknown = [value for value in values if isinstance(value, exp.Column) and self.match(value.this) is None]
+        return bool(node.args.get("query")) or not (unknown or all(map(is_literal, values)))
 
     def _comparison(self, node: Any) -> Compare | None:
         """A comparison of a column with a literal; None if it compares anything else."""

@@ -6,6 +6,7 @@ is computed from the answers.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
@@ -50,8 +51,7 @@ class _Leaves:
     def read(self, node: Any) -> Any | None:
         """The column of a part, or None if its own parts are to be read."""
         if isinstance(node, exp.Grouping):
-            inner = node.expressions[0] if node.expressions else node.this
-            return column(self.markers[self.texts.index(rowwise(self.work, inner, self.scope).sql(dialect="duckdb"))])
+            return self._marked(node.expressions or [node.this])
         if is_aggregate(node):
             return self._aggregate(node)
         if isinstance(node, exp.Literal | exp.Window | exp.Subquery):
@@ -72,6 +72,17 @@ class _Leaves:
             private_column(self.work, node, self.scope)
             not_grouped(self.work, node)
         return None
+
+    def _marked(self, listed: list[Any]) -> Any:
+        """GROUPING of some keys: a binary number with a digit for each, 1 where the grouping set leaves it out."""
+        digits = []
+        for node in listed:
+            text = self._text(node.unnest())
+            if text not in self.texts:
+                self.work.source.refuse(node, "GROUPING of anything but an entry of GROUP BY is", "name such an entry")
+            digits.append(column(self.markers[self.texts.index(text)]))
+        doubled = lambda a, b: exp.Add(this=exp.Mul(this=exp.convert(2), expression=a), expression=b)  # noqa: E731
+        return exp.Paren(this=reduce(doubled, digits)) if len(digits) > 1 else digits[0]
 
     def _text(self, node: Any) -> str:
         if isinstance(node, exp.Column):

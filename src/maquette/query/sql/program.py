@@ -128,6 +128,15 @@ class Join(Answers):
 
 
 @dataclass(frozen=True)
+class Listed(Answers):
+    """Rows that are written out: those of a public table. Names of columns, their values, and a digest of it all."""
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[Any, ...], ...] = field(repr=False)
+    digest: str
+
+
+@dataclass(frozen=True)
 class Attach(Answers):
     """A column with the only value of another relation: a subquery used as a number."""
 
@@ -212,6 +221,8 @@ def _plain(node: Any) -> Any:
     """A relation as plain data, expressions as their SQL."""
     if isinstance(node, exp.Expression):
         return node.sql(dialect="duckdb")
+    if isinstance(node, Listed):
+        return "Listed", node.names, node.digest
     if isinstance(node, Answers | Key):
         return (type(node).__name__, *(_plain(value) for value in vars(node).values()))
     if isinstance(node, tuple):

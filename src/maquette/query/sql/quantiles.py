@@ -8,8 +8,10 @@ import numpy as np
 from sqlglot import exp
 
 from maquette.errors import QueryError
+from maquette.query.expression import where
 from maquette.query.linear import LinearQuery
 from maquette.query.marginal import Axis, Marginal
+from maquette.query.sql.affine import kept_case, searched
 from maquette.query.sql.axes import literal_value
 from maquette.query.sql.formulas import call
 from maquette.query.sql.parser import is_literal
@@ -25,6 +27,9 @@ MOST_CUTS = 2_000  # levels of a column whose quantiles are asked
 def quantile(of: Aggregates, node: Any, keep: LinearQuery) -> Any:
     """A quantile as a formula over the rows known and the rows at or below each level."""
     share, argument, discrete, falling = _asked(of, node)
+    while (case := kept_case(searched(argument), zeros=False)) is not None:
+        condition, argument = case
+        keep &= where(of.schema, of.condition(condition))
     name = of.reader.column(argument.unnest()) if isinstance(argument.unnest(), exp.Column) else None
     column = None if name is None else of.schema[name]
     if not isinstance(column, Ordered) or isinstance(column, Date):

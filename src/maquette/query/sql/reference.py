@@ -23,7 +23,10 @@ SECTIONS = (
         "Counts, sums and averages",
         "Measured. Every declared group is in the answer, also an empty one, unless WHERE rules it out. "
         "FILTER and CASE inside an aggregate are "
-        "conditions on rows. A column, a multiple of it, or either in coalesce or a CASE of up to four branches is "
+        "conditions on rows. count(x) counts the rows on which x is not NULL, for any expression that is not NULL for "
+        "a part of a bin. The sum of no rows is 0 and their average is any number of the declared range, where SQL "
+        "says NULL: the noise hides whether a group has rows. "
+        "A column, a multiple of it, or either in coalesce, nullif or a CASE of up to four branches is "
         "added up by its values. "
         "Any other expression over bins lies between its sums at the lower and at the upper ends of bins, and its "
         "interval holds both; the ends decide if it names each column once, as amount * quantity does. "
@@ -34,6 +37,7 @@ SECTIONS = (
             "SELECT count(*) FILTER (WHERE age >= 60) AS old, countif(smoker) AS smokers FROM people",
             "SELECT sum(CASE WHEN smoker THEN visits ELSE 0 END) AS v FROM people",
             "SELECT avg(smoker) AS share FROM people",
+            "SELECT avg(nullif(visits, 0)) AS of_visitors, count(nullif(visits, 0)) AS visitors FROM people",
             "SELECT sum(visits * age) AS v FROM people",
         ),
     ),
@@ -52,7 +56,8 @@ SECTIONS = (
     Section(
         "Dates",
         "year, quarter, month, week, weekday, date_trunc, extract, intervals and CURRENT_DATE, where they cut between "
-        "declared bins.",
+        "declared bins. Where dialects differ a word means what it means to DuckDB: dayofweek and weekday are 0 on "
+        "Sunday, isodow is 7.",
         (
             "SELECT quarter(seen) AS q, count(*) AS n FROM people GROUP BY q ORDER BY q",
             "SELECT count(*) FROM people WHERE seen >= DATE '2024-06-01' - INTERVAL 31 DAY",
@@ -62,10 +67,13 @@ SECTIONS = (
     Section(
         "Groups",
         "Columns, CASE, conditions and expressions on levels; by name, by position or by alias. ROLLUP, CUBE and "
-        "GROUPING SETS measure one table for each set.",
+        "GROUPING SETS measure one table for each set; GROUPING says which is which. A column that is grouped by goes "
+        "before an alias of the same name in HAVING, QUALIFY and expressions of ORDER BY; an alias alone in ORDER BY "
+        "goes before a column.",
         (
             "SELECT CASE WHEN age < 40 THEN 'young' ELSE 'old' END AS who, count(*) FROM people GROUP BY 1",
             "SELECT region, smoker, count(*) AS n FROM people GROUP BY ROLLUP (region, smoker)",
+            "SELECT region, grouping(region) AS total, count(*) AS n FROM people GROUP BY region WITH ROLLUP",
             "SELECT DISTINCT region FROM people ORDER BY region",
         ),
     ),
@@ -101,7 +109,8 @@ SECTIONS = (
     Section(
         "Computed from answers, free of charge",
         "Arithmetic, ratios, ROUND, COALESCE and CASE over aggregates; HAVING, ORDER BY, LIMIT, OFFSET, QUALIFY; "
-        "window functions; WITH, subqueries in FROM, subqueries of one number, UNION ALL, joins of answered groups; "
+        "window functions, also of a named WINDOW; WITH, subqueries in FROM, subqueries of one number, UNION ALL, "
+        "joins of answered groups with each other and with public tables; "
         "titles of earlier items in later ones. After a choice by noisy "
         "numbers the intervals hold for all groups together.",
         (
@@ -111,6 +120,7 @@ SECTIONS = (
             "WITH r AS (SELECT region, count(*) AS n FROM people GROUP BY region) SELECT avg(n) AS a FROM r",
             "SELECT region, rank() OVER (ORDER BY count(*) DESC) AS place FROM people GROUP BY region",
             "SELECT sum(visits) AS total, total / count(*) AS per_row FROM people",
+            "SELECT (SELECT count(*) FROM people WHERE smoker) / (SELECT count(*) FROM people) AS share",
             "WITH r AS (SELECT region, count(*) AS n FROM people GROUP BY region) "
             "SELECT * FROM r WHERE n > (SELECT avg(n) FROM r)",
         ),
@@ -123,6 +133,8 @@ SECTIONS = (
             "SELECT r.name, count(*) AS n FROM people p LEFT JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT r.name, avg(p.age) AS a FROM people p JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT sum(r.weight) AS w FROM people p LEFT JOIN regions r ON p.region = r.code",
+            "WITH g AS (SELECT region, count(*) AS n FROM people GROUP BY region) "
+            "SELECT name, n FROM g JOIN regions ON g.region = regions.code",
         ),
     ),
     Section(

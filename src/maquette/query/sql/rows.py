@@ -43,7 +43,8 @@ def private_column(work: Work, node: Any, scope: View) -> Any:
     if qualifier in scope.public:
         return _public_column(work, node, *scope.public[qualifier])
     if qualifier and qualifier not in scope.aliases:
-        work.source.refuse(node, f"{node.table} before a column is", "use the name or alias of the table in FROM")
+        alone = "use the name or alias of the table in FROM; a subquery does not see the rows around it"
+        work.source.refuse(node, f"{node.table} before a column is", alone)
     if scope.columns is not None:
         found = scope.columns.get(node.name.casefold())
         if found is None:
@@ -88,6 +89,7 @@ def kept(work: Work, condition: Any | None, scope: View) -> Kept:
         bad = next((node for node in condition.walk() if is_aggregate(node)), None)
         if bad is not None and condition.find(exp.Select) is None:
             work.source.refuse(bad, "an aggregate in WHERE is", "put it after HAVING")
+        _check_lists(work, condition)
         work.source.scalar(condition)
         nodes.append(rowwise(work, condition, scope))
     keep = Kept(LinearQuery.constant(work.schema))
@@ -95,6 +97,19 @@ def kept(work: Work, condition: Any | None, scope: View) -> Kept:
         work.source.scalar(node)
         keep &= kept_by(work.schema, work.reader, work.reader.condition(node))
     return keep
+
+
+def _check_lists(work: Work, condition: Any) -> None:
+    """Refuse IN of a subquery about a public table, which is a JOIN of it."""
+    public = {name.casefold(): (name, table) for name, table in work.context.public.items()}
+    for node in condition.find_all(exp.In):
+        named = None if node.args.get("query") is None else node.args["query"].find(exp.Table)
+        if named is None or named.name.casefold() not in public:
+            continue
+        name, table = public[named.name.casefold()]
+        ours = node.this.sql(dialect="duckdb", comments=False)
+        joined = f"JOIN {name} ON {ours} = {name}.{table.key}, and put its conditions after WHERE"
+        work.source.refuse(node, "IN with a subquery about a public table is", joined)
 
 
 def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:

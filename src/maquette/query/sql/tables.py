@@ -158,7 +158,11 @@ def _join(work: Work, scope: View | Frame, join: Any, names: Names) -> View | Fr
         if not isinstance(node, exp.Table) or node.name.casefold() not in public:
             work.source.refuse(node, "a second table is", SECOND)
         return _lookup(work, scope, join, public[node.name.casefold()])
-    other = _table(work, node, names)
+    lookup = public.get(node.name.casefold()) if isinstance(node, exp.Table) else None
+    if lookup is not None and node.name.casefold() not in names:
+        other: View | Frame = _listed(work, node, lookup)
+    else:
+        other = _table(work, node, names)
     if not isinstance(other, Frame):
         work.source.refuse(node, "joining answered groups with rows is", "aggregate the table in a subquery first")
     side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
@@ -171,6 +175,15 @@ def _join(work: Work, scope: View | Frame, join: Any, names: Names) -> View | Fr
     using = {name.name.casefold() for name in join.args.get("using") or ()}
     every = [*scope.names, *(n for n in other.names if n[1].casefold() not in using)]
     return Frame(p.Join(scope.relation, other.relation, tuple(pairs), side == "LEFT"), every)
+
+
+def _listed(work: Work, node: Any, table: PublicTable) -> Frame:
+    """A public table as rows beside answered groups."""
+    _check_plain(work, node)
+    alias = (node.alias or node.name).casefold()
+    named = [(alias, title, work.fresh()) for title in table.names]
+    columns = tuple(table.column(title) for title in table.names)
+    return Frame(p.Listed(tuple(name for _, _, name in named), columns, table.digest), named)
 
 
 def _equalities(work: Work, scope: Frame, other: Frame, join: Any) -> list[tuple[str, str]]:
