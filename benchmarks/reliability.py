@@ -72,8 +72,20 @@ def _killed(figures: Mapping[str, Any]) -> str:
 
 
 def _served(figures: Mapping[str, Any]) -> str:
-    spent = "; ".join(f"{name}: {milliseconds} ms" for name, milliseconds in figures["cpu_ms"].items())
-    return f"{figures['requests']:,} of each, {figures['clients']} clients, {figures['megabytes']} MB. {spent}"
+    memory = figures["memory"]
+    asked, first, last = max(map(int, memory)), min(memory.values()), memory[max(memory, key=int)]
+    busy = max(row.get("others %", 0) for row in figures["rows"].values())
+    return (
+        "; ".join(f"{name}: {_rate(row)}" for name, row in figures["rows"].items())
+        + f". {figures['clients']} clients, {figures['cores']} cores, of which other programs took up to {busy:.0f}%. "
+        f"Memory over {asked:,} more known answers: {first:.0f} to {last:.0f} MB"
+    )
+
+
+def _rate(row: Mapping[str, Any]) -> str:
+    late = f", p50 {row['p50 ms']:.0f} and p99 {row['p99 ms']:.0f} ms" if "p99 ms" in row else ""
+    failed = f", {row['failed']:,.0f} failed" if row.get("failed") else ""
+    return f"{row['CPU ms']:.2f} ms CPU, {row['rate']:,.0f}/s{late}{failed}"
 
 
 def _idle(figures: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 PGWIRE = "maquette.service.pgwire"
 MEND = 1.0  # seconds between two looks for ledgers that have stopped; twice as many after each vain attempt, up to 30
+SWITCH = 0.001  # seconds after which a thread that computes lets another go on
 GRACE = 10  # seconds for open requests when the service stops
 
 
@@ -43,6 +45,8 @@ def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
     """Start the service and its doors, tell where they are, and serve until SIGINT or SIGTERM."""
     set_up_logs(config.log_level)
     config.check()
+    # Whoever reads requests or writes the ledger needs the interpreter often and briefly: plans must not hold it long.
+    sys.setswitchinterval(SWITCH)
     _allow_files()
     if config.opentelemetry:
         set_up()
