@@ -19,6 +19,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -264,20 +265,26 @@ class PostgresLedger(BookLedger):
 
 def _verified(connection: Connection, chain: Chain, anchored: Receipt | None) -> Replay:
     """Replay all events and compare the books, inside a transaction."""
-    replay = replayed(_batches(connection), chain, anchored)
-    books = (("request", "id"), ("budget", "scope"), ("guard", "id"))
-    read = 'SELECT * FROM {} ORDER BY {} COLLATE "C"'
-    kept = {name: connection.execute(read.format(name, key)).fetchall() for name, key in books}
-    kept["member"] = connection.execute("SELECT * FROM member ORDER BY epoch").fetchall()
-    compare(replay, kept)
+    again = partial(_event, connection)
+    replay = replayed(_batches(connection, "event", f"{_EVENTS} ORDER BY seq"), chain, anchored, again)
+    books = (("request", 'id COLLATE "C"'), ("budget", 'scope COLLATE "C"'), ("guard", 'id COLLATE "C"'))
+    for name, key in (*books, ("member", "epoch")):
+        batches = _batches(connection, name, f"SELECT * FROM {name} ORDER BY {key}")
+        compare(replay, {name: itertools.chain.from_iterable(batches)})
     return replay
 
 
-def _batches(connection: Connection) -> Iterator[Sequence[Row]]:
-    connection.execute("DECLARE events CURSOR FOR SELECT seq, kind, facts, content, mac FROM event ORDER BY seq")
-    while batch := connection.execute(f"FETCH {BATCH} FROM events").fetchall():
+def _event(connection: Connection, seq: int) -> Row:
+    found: Row = connection.execute(f"{_EVENTS} WHERE seq = %s", (seq,)).fetchone()
+    return found
+
+
+def _batches(connection: Connection, name: str, query: str) -> Iterator[Sequence[Any]]:
+    """The rows of a query, some at a time."""
+    connection.execute(f"DECLARE {name}_rows CURSOR FOR {query}")
+    while batch := connection.execute(f"FETCH {BATCH} FROM {name}_rows").fetchall():
         yield batch
-    connection.execute("CLOSE events")
+    connection.execute(f"CLOSE {name}_rows")
 
 
 def lock_number(text: str) -> int:
