@@ -104,11 +104,14 @@ class Connection:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
+        self.turns = 0  # of transactions and undone operations: what was read in one need not hold in the next
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
         """Run a statement."""
         import psycopg
 
+        if statement.startswith(("BEGIN", "ROLLBACK", "COMMIT")):
+            self.turns += 1
         try:
             return self._connection.execute(statement, values or None, prepare=True)
         except (psycopg.Error, UnicodeEncodeError) as error:
@@ -124,18 +127,29 @@ class Connection:
 
 
 class PostgresStorage(SqliteStorage):
-    """The chain and its books in one schema of a database, for one operation inside the caller's transaction."""
+    """The chain and its books in one schema of a database, for a transaction that has locked the ledger's row.
+
+    What was read or written once is remembered, so it serves one transaction, until an operation in it is undone.
+    """
 
     def __init__(self, connection: Any, *, limit: int, boot: int) -> None:
         super().__init__(connection, limit=limit, boot=boot)
+        self._last: tuple[int, bytes] | None = None
         self.requests: Rows[Place] = Rows(connection, *_REQUESTS)
         self.budgets: Rows[Spending] = Rows(connection, *_BUDGETS)
         self.guards: Rows[Hits] = Rows(connection, *_GUARDS)
         self.members: Rows[Membership] = Rows(connection, *_MEMBERS)
 
+    def head(self) -> tuple[int, bytes]:
+        """The last event's number and MAC."""
+        if self._last is None:
+            self._last = super().head()
+        return self._last
+
     def append(self, event: ChainEvent) -> None:
         """Add one event to the chain."""
         self._connection.execute("INSERT INTO event VALUES (%s, %s, %s, %s, %s)", event)
+        self._last = event.seq, event.mac
 
     def event(self, seq: int) -> ChainEvent:
         """The event with this number; the index says that it exists."""
@@ -177,6 +191,7 @@ class PostgresLedger(BookLedger):
         self._address, self._schema = address, f"maquette_{name}"
         self._anchor = Anchor(Path(anchor)) if anchor else None
         self._connection = connect(address)
+        self._held: tuple[int, PostgresStorage] | None = None
         try:
             fresh = self._own()
             self._chain = _chain(key, None if key_path is None else Path(key_path), fresh=fresh)
@@ -214,8 +229,15 @@ class PostgresLedger(BookLedger):
         return self._writer.run(lambda connection: operation(self._book(connection)))
 
     def _book(self, connection: Any) -> Book:
-        storage = PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
-        return Book(storage, self._chain, self.terms.currency)
+        return Book(self._storage(connection), self._chain, self.terms.currency)
+
+    def _storage(self, connection: Any) -> PostgresStorage:
+        """The storage of an operation: the same for all of one transaction, in which nobody else can write."""
+        if connection is not self._connection:
+            return PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
+        if self._held is None or self._held[0] != self._connection.turns:
+            self._held = connection.turns, PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
+        return self._held[1]
 
     def _own(self) -> bool:
         return _owned(self._connection, self._schema)
