@@ -296,8 +296,8 @@ def _verified(connection: Connection, chain: Chain, anchored: Receipt | None) ->
     return replay
 
 
-def _event(connection: Connection, seq: int) -> Row:
-    found: Row = connection.execute(f"{_EVENTS} WHERE seq = %s", (seq,)).fetchone()
+def _event(connection: Connection, seq: int) -> Row | None:
+    found: Row | None = connection.execute(f"{_EVENTS} WHERE seq = %s", (seq,)).fetchone()
     return found
 
 

@@ -42,7 +42,9 @@ class Replay:
     guards: dict[str, Hits] = field(default_factory=dict)
     members: dict[int, Membership] = field(default_factory=dict)
     charges: dict[int, Sequence[Any]] = field(default_factory=dict)
-    again: Callable[[int], Row] | None = None  # reads a verified event; then only charges without an answer are kept
+    again: Callable[[int], Row | None] | None = (
+        None  # reads a verified event; then only charges without an answer are kept
+    )
 
     @property
     def receipt(self) -> Receipt:
@@ -58,11 +60,11 @@ class Replay:
         """The facts of the charge with this event number."""
         if seq in self.charges or self.again is None:
             return self.charges[seq]
-        _, kind, facts, *_ = self.again(seq)
-        if kind != "charge":
+        event = self.again(seq)
+        if event is None or event[1] != "charge":
             raise LedgerCorrupted(f"event {seq} is answered and is no charge", advice=ADVICE)
-        found: Sequence[Any] = json.loads(facts)
-        return found
+        facts: Sequence[Any] = json.loads(event[2])
+        return facts
 
     def follow(self, seq: int, kind: str, facts: Any) -> None:
         """Apply one verified event."""
@@ -86,7 +88,7 @@ def replayed(
     batches: Iterable[Sequence[Row]],
     chain: Chain,
     anchored: Receipt | None = None,
-    again: Callable[[int], Row] | None = None,
+    again: Callable[[int], Row | None] | None = None,
 ) -> Replay:
     """Check and apply the chain of events in one pass; it must hold the event that the anchor remembers.
 

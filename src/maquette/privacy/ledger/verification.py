@@ -29,8 +29,8 @@ def _batches(connection: sqlite3.Connection) -> Iterator[Sequence[Row]]:
         yield batch
 
 
-def _event(connection: sqlite3.Connection, seq: int) -> Row:
-    found: Row = connection.execute(f"{_EVENTS} WHERE seq = ?", (seq,)).fetchone()
+def _event(connection: sqlite3.Connection, seq: int) -> Row | None:
+    found: Row | None = connection.execute(f"{_EVENTS} WHERE seq = ?", (seq,)).fetchone()
     return found
 
 

@@ -11,7 +11,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from maquette.service.config import LOOPBACK, ServiceConfig
@@ -49,7 +49,7 @@ class Gate:
         self._telemetry = telemetry
         self._hosts = frozenset(map(_named, (*LOOPBACK, config.host, *config.hosts)))
         self._open = 0
-        self._names = _names()
+        self._names: list[str] = []
         secure = config.tls_certificate is not None or config.trust_proxy
         self._headers = [*HEADERS, STRICT] if secure else list(HEADERS)
 
@@ -60,7 +60,7 @@ class Gate:
                 await self._app(scope, receive, send)
             return
         began, sent = time.perf_counter(), [0]
-        scope["maquette.request"] = next(self._names)
+        scope["maquette.request"] = self._named_request()
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -77,6 +77,15 @@ class Gate:
                 route = getattr(scope.get("route"), "path", "none")
                 self._telemetry.request(scope, route, sent[0], time.perf_counter() - began)
                 mark.ended(method_of(scope), route, sent[0], scope["maquette.request"])
+
+    def _named_request(self) -> str:
+        """A name for a request; many are drawn at a time, for each draw lets other threads go first."""
+        try:
+            return self._names.pop()
+        except IndexError:
+            drawn = secrets.token_hex(4_096)
+            self._names.extend(drawn[i : i + 16] for i in range(16, len(drawn), 16))
+            return drawn[:16]
 
     async def _passed(self, scope: Scope, receive: Receive, sending: Send, sent: list[int]) -> None:
         """Answer a request, also where it is refused or fails."""
@@ -146,13 +155,6 @@ class Gate:
         if b"cache-control" not in given:
             own.append((b"cache-control", b"no-store"))
         return [*headers, *own]
-
-
-def _names() -> Iterator[str]:
-    """Names of requests, drawn many at a time: each draw lets other threads go first."""
-    while True:
-        drawn = secrets.token_hex(4_096)
-        yield from (drawn[i : i + 16] for i in range(0, len(drawn), 16))
 
 
 def _traced(scope: Scope) -> str:
