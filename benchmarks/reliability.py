@@ -183,7 +183,7 @@ ROWS = (
     Row("serve", "the server under load, beside the same questions to a session in one process", "500 fresh and 1,000 "
         "derived asks and 10,000 cached answers per second at 64 clients", "a goal of speed: it is missed where a rate "
         "is lower. One process plans under one interpreter lock: what an ask takes of the processor is the limit",
-        "serve.py --requests 1500 --repeats 300000", _served),
+        "serve.py --requests 1000 --repeats 300000", _served),
     Row("ledger_load", "a PostgreSQL ledger under load, and ledgers grown long", "1,500 requests per second of 64 "
         "clients in four processes; 1,000,000 charges open within 10 s and 300 MB", "a goal of speed: it is missed "
         "where a rate is lower or a figure is higher. Processes that share a ledger write one after the other, and "

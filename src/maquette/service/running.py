@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import os
 import signal
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 PGWIRE = "maquette.service.pgwire"
 MEND = 1.0  # seconds between two looks for ledgers that have stopped; twice as many after each vain attempt, up to 30
+YOUNG = 10_000  # new objects after which unreachable ones among them are looked for
 SWITCH = 0.001  # seconds after which a thread that computes lets another go on
 GRACE = 10  # seconds for open requests when the service stops
 
@@ -52,7 +54,15 @@ def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
         set_up()
     listening = _listen(config.host, config.port)
     with Service(config) as service, asyncio.Runner(loop_factory=new_event_loop) as runner:
+        _settle()
         runner.run(_serve(service, listening, tell))
+
+
+def _settle() -> None:
+    """Take what the start has made out of the search for unreachable objects: it stays, and everybody waits for it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
