@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rooms import House, house, settings
 from maquette.service import Limits, state as kept
 from maquette.service.http.shortcut import Shortcut
 from maquette.service.people import CACHED_SECONDS
+from maquette.service.running import _settled
 
 ASK, MANY = "/v1/tables/people/ask", "/v1/tables/people/ask-many"
 
@@ -115,3 +117,10 @@ def test_a_revoked_token_ends_when_it_is_looked_up_again(tmp_path: Path) -> None
         assert asyncio.run(_all(made, [(ASK, {"where": "smoker"})])) == [200], "for a few seconds"
         with mock.patch.object(people, "_clock", return_value=people._clock() + CACHED_SECONDS + 1):
             assert asyncio.run(_all(made, [(ASK, {"where": "smoker"})] * 3)) == [401] * 3
+
+
+def test_what_is_set_apart_while_serving_is_given_back() -> None:
+    before = gc.get_threshold()
+    with _settled():
+        assert gc.get_freeze_count() > 0
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)

@@ -10,8 +10,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
@@ -53,16 +53,22 @@ def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
     if config.opentelemetry:
         set_up()
     listening = _listen(config.host, config.port)
-    with Service(config) as service, asyncio.Runner(loop_factory=new_event_loop) as runner:
-        _settle()
+    with Service(config) as service, asyncio.Runner(loop_factory=new_event_loop) as runner, _settled():
         runner.run(_serve(service, listening, tell))
 
 
-def _settle() -> None:
-    """Take what the start has made out of the search for unreachable objects: it stays, and everybody waits for it."""
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Leave what the start has made out of the search for unreachable objects: it stays, and everybody waits for it."""
+    before = gc.get_threshold()
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG)
+    try:
+        yield
+    finally:  # at the end of the process all of it is given back, as without this
+        gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
