@@ -98,6 +98,10 @@ class People:
         fresh = 0 <= now - seen[0] < CACHED_SECONDS and (seen[1] is None or now < seen[1])
         return seen[2] if fresh else None
 
+    def was_remembered(self, token: str | None) -> bool:
+        """Whether this token was checked before, so that checking it again is no stranger's guess; never waits."""
+        return token is not None and digest_of(token) in self._seen
+
     def holder(self, id: str) -> Principal:  # noqa: A002
         """Whose token has this id; Unauthenticated if it is not valid now."""
         found = self._state.rows(sa.select(kept.tokens).where(kept.tokens.c.id == id))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib.util
 import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 PGWIRE = "maquette.service.pgwire"
 MEND = 1.0  # seconds between two looks for ledgers that have stopped; twice as many after each vain attempt, up to 30
+YOUNG = 10_000  # new objects after which unreachable ones among them are looked for
+SWITCH = 0.001  # seconds after which a thread that computes lets another go on
 GRACE = 10  # seconds for open requests when the service stops
 
 
@@ -43,12 +47,28 @@ def run(config: ServiceConfig, tell: Callable[[Running], None]) -> None:
     """Start the service and its doors, tell where they are, and serve until SIGINT or SIGTERM."""
     set_up_logs(config.log_level)
     config.check()
+    # Whoever reads requests or writes the ledger needs the interpreter often and briefly: plans must not hold it long.
+    sys.setswitchinterval(SWITCH)
     _allow_files()
     if config.opentelemetry:
         set_up()
     listening = _listen(config.host, config.port)
-    with Service(config) as service, asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with Service(config) as service, asyncio.Runner(loop_factory=new_event_loop) as runner, _settled():
         runner.run(_serve(service, listening, tell))
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Leave what the start has made out of the search for unreachable objects: it stays, and everybody waits for it."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG)
+    try:
+        yield
+    finally:  # at the end of the process all of it is given back, as without this
+        gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -10,7 +10,9 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,7 @@ from maquette.session import Explanation, Session, lasting
 if TYPE_CHECKING:
     from maquette.releases import Release
 
+LANE = 16  # threads of one table: enough for shared commits; the others stand in line, first come, first served
 _BRACKETS = re.compile("[()]")
 
 OVER = "; more than is left of your limit, or your group's: the answer would be wider, or a guess of the model"
@@ -86,6 +89,7 @@ class ServedTable:
         self._limits = limits
         self._rates = rates
         self._known = KnownAnswers()
+        self.lane = ThreadPoolExecutor(LANE, f"maquette-{config.name}")  # its threads end with this object
         self._line = threading.BoundedSemaphore(limits.waiting_asks)
         self.waiting = 0
         self._free = curator.cost_of([])
@@ -122,8 +126,9 @@ class ServedTable:
         alpha: float | None = None,
         confidence: float | None = None,
         max_cost: float | None = None,
+        placed: bool = False,
     ) -> list[Answered]:
-        """Answer several questions in one charge; see `ask`."""
+        """Answer several questions in one charge; see `ask`. `placed`: the caller holds a `place` in line for them."""
         self._admit(principal, asked)
         self._rates.take(principal, len(asked))
         settings = _given(alpha=alpha, confidence=confidence, max_cost=max_cost)
@@ -133,7 +138,8 @@ class ServedTable:
         if not settings and key is None and (known := self._all_known(asked)) is not None:
             answers = known
         else:
-            answers = self._fresh(principal, asked, key, settings)
+            with nullcontext() if placed else self.place():
+                answers = self._fresh(principal, asked, key, settings)
         if key is not None:
             self._keep_reply(key, digest, answers)
         if not settings:
@@ -149,6 +155,11 @@ class ServedTable:
             self._rates.take(principal, len(asked))
             self._write_down(principal, asked, answers)
         return answers
+
+    async def room(self) -> None:
+        """Wait while too many questions wait to be written down."""
+        if self._state.pressed:
+            await self._state.room()
 
     def replies(self, asked: Sequence[str], known: Sequence[Answered]) -> list[bytes]:
         """Answers that are known as JSON, which is kept."""
@@ -190,6 +201,12 @@ class ServedTable:
                 "the ledger of this table has stopped, and is opened again as soon as that is possible",
                 advice="nothing was charged. Ask again in a moment, under the same key if you gave one.",
             )
+        own: dict[str, Any] = dict(settings)
+        return self.session.ask_many(list(asked), analyst=principal.account, request=key, **own)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place in the line of questions that are not known; Unavailable where too many stand in it."""
         if not self._line.acquire(blocking=False):
             raise Unavailable(
                 f"{self._limits.waiting_asks:,} questions wait for this table already",
@@ -197,8 +214,7 @@ class ServedTable:
             )
         self.waiting += 1
         try:
-            own: dict[str, Any] = dict(settings)
-            return self.session.ask_many(list(asked), analyst=principal.account, request=key, **own)
+            yield
         finally:
             self.waiting -= 1
             self._line.release()

@@ -7,6 +7,7 @@ groups by a thread of their own, so an answer does not wait for them; tokens and
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -25,8 +26,11 @@ from maquette.privacy.ledger import network_settings
 VERSION = 1
 FLUSH_SECONDS = 0.2  # that the first row of a group waits for others
 RETRY_SECONDS = 1.0
-GROUP = 1_000
-MOST_WAITING = 100_000  # rows
+PAUSE = 0.01  # seconds between two looks for room
+GROUP = 5_000
+PRESSED = 20_000  # rows that wait, from which on those who bring more wait too
+MOST_WAITING = 100_000  # rows, from which on no more are taken
+PATIENCE = 10.0  # seconds for which the others wait
 
 metadata = sa.MetaData()
 facts = sa.Table(
@@ -156,6 +160,17 @@ class State:
     def behind(self) -> bool:
         """Whether MOST_WAITING rows wait to be written, so that no more may come."""
         return self._queue.qsize() >= MOST_WAITING
+
+    @property
+    def pressed(self) -> bool:
+        """Whether whoever brings more rows should wait: many are there already, and they are being written."""
+        return self._queue.qsize() >= PRESSED and not self._failed
+
+    async def room(self) -> None:
+        """Wait until the rows that are there are few enough, so that a flood of them is slowed down, not refused."""
+        until = time.monotonic() + PATIENCE
+        while self.pressed and time.monotonic() < until:
+            await asyncio.sleep(PAUSE)
 
     @contextmanager
     def _watched(self, *, reading: bool = False) -> Iterator[None]:

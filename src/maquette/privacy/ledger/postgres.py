@@ -19,6 +19,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -103,11 +104,14 @@ class Connection:
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
+        self.turns = 0  # of transactions and undone operations: what was read in one need not hold in the next
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
         """Run a statement."""
         import psycopg
 
+        if statement.startswith(("BEGIN", "ROLLBACK", "COMMIT")):
+            self.turns += 1
         try:
             return self._connection.execute(statement, values or None, prepare=True)
         except (psycopg.Error, UnicodeEncodeError) as error:
@@ -123,18 +127,29 @@ class Connection:
 
 
 class PostgresStorage(SqliteStorage):
-    """The chain and its books in one schema of a database, for one operation inside the caller's transaction."""
+    """The chain and its books in one schema of a database, for a transaction that has locked the ledger's row.
+
+    What was read or written once is remembered, so it serves one transaction, until an operation in it is undone.
+    """
 
     def __init__(self, connection: Any, *, limit: int, boot: int) -> None:
         super().__init__(connection, limit=limit, boot=boot)
+        self._last: tuple[int, bytes] | None = None
         self.requests: Rows[Place] = Rows(connection, *_REQUESTS)
         self.budgets: Rows[Spending] = Rows(connection, *_BUDGETS)
         self.guards: Rows[Hits] = Rows(connection, *_GUARDS)
         self.members: Rows[Membership] = Rows(connection, *_MEMBERS)
 
+    def head(self) -> tuple[int, bytes]:
+        """The last event's number and MAC."""
+        if self._last is None:
+            self._last = super().head()
+        return self._last
+
     def append(self, event: ChainEvent) -> None:
         """Add one event to the chain."""
         self._connection.execute("INSERT INTO event VALUES (%s, %s, %s, %s, %s)", event)
+        self._last = event.seq, event.mac
 
     def event(self, seq: int) -> ChainEvent:
         """The event with this number; the index says that it exists."""
@@ -176,6 +191,7 @@ class PostgresLedger(BookLedger):
         self._address, self._schema = address, f"maquette_{name}"
         self._anchor = Anchor(Path(anchor)) if anchor else None
         self._connection = connect(address)
+        self._held: tuple[int, PostgresStorage] | None = None
         try:
             fresh = self._own()
             self._chain = _chain(key, None if key_path is None else Path(key_path), fresh=fresh)
@@ -213,8 +229,15 @@ class PostgresLedger(BookLedger):
         return self._writer.run(lambda connection: operation(self._book(connection)))
 
     def _book(self, connection: Any) -> Book:
-        storage = PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
-        return Book(storage, self._chain, self.terms.currency)
+        return Book(self._storage(connection), self._chain, self.terms.currency)
+
+    def _storage(self, connection: Any) -> PostgresStorage:
+        """The storage of an operation: the same for all of one transaction, in which nobody else can write."""
+        if connection is not self._connection:
+            return PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
+        if self._held is None or self._held[0] != self._connection.turns:
+            self._held = connection.turns, PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
+        return self._held[1]
 
     def _own(self) -> bool:
         return _owned(self._connection, self._schema)
@@ -264,20 +287,26 @@ class PostgresLedger(BookLedger):
 
 def _verified(connection: Connection, chain: Chain, anchored: Receipt | None) -> Replay:
     """Replay all events and compare the books, inside a transaction."""
-    replay = replayed(_batches(connection), chain, anchored)
-    books = (("request", "id"), ("budget", "scope"), ("guard", "id"))
-    read = 'SELECT * FROM {} ORDER BY {} COLLATE "C"'
-    kept = {name: connection.execute(read.format(name, key)).fetchall() for name, key in books}
-    kept["member"] = connection.execute("SELECT * FROM member ORDER BY epoch").fetchall()
-    compare(replay, kept)
+    again = partial(_event, connection)
+    replay = replayed(_batches(connection, "event", f"{_EVENTS} ORDER BY seq"), chain, anchored, again)
+    books = (("request", 'id COLLATE "C"'), ("budget", 'scope COLLATE "C"'), ("guard", 'id COLLATE "C"'))
+    for name, key in (*books, ("member", "epoch")):
+        batches = _batches(connection, name, f"SELECT * FROM {name} ORDER BY {key}")
+        compare(replay, {name: itertools.chain.from_iterable(batches)})
     return replay
 
 
-def _batches(connection: Connection) -> Iterator[Sequence[Row]]:
-    connection.execute("DECLARE events CURSOR FOR SELECT seq, kind, facts, content, mac FROM event ORDER BY seq")
-    while batch := connection.execute(f"FETCH {BATCH} FROM events").fetchall():
+def _event(connection: Connection, seq: int) -> Row | None:
+    found: Row | None = connection.execute(f"{_EVENTS} WHERE seq = %s", (seq,)).fetchone()
+    return found
+
+
+def _batches(connection: Connection, name: str, query: str) -> Iterator[Sequence[Any]]:
+    """The rows of a query, some at a time."""
+    connection.execute(f"DECLARE {name}_rows CURSOR FOR {query}")
+    while batch := connection.execute(f"FETCH {BATCH} FROM {name}_rows").fetchall():
         yield batch
-    connection.execute("CLOSE events")
+    connection.execute(f"CLOSE {name}_rows")
 
 
 def lock_number(text: str) -> int:

@@ -30,7 +30,6 @@ from maquette.privacy.ledger.postgres import (
     Connection,
     PostgresBroken,
     PostgresLedger,
-    PostgresStorage,
     connect,
     lock_number,
     locked,
@@ -161,8 +160,7 @@ class SharedPostgresLedger(PostgresLedger):
                 raise
 
     def _book(self, connection: Any) -> Book:
-        storage = PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
-        return Book(storage, self._chain, self.terms.currency, self.epoch or None)
+        return Book(self._storage(connection), self._chain, self.terms.currency, self.epoch or None)
 
     def _own(self) -> bool:
         """Take the ledger's lock: alone if nobody has it, else with the other members."""

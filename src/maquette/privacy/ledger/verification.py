@@ -12,20 +12,26 @@ from maquette.privacy.ledger.replay import ADVICE, Replay, Row, compare, replaye
 from maquette.privacy.ledger.store import SCHEMA
 
 BATCH = 1_000
+_EVENTS = "SELECT seq, kind, facts, content, mac FROM event"
 
 
 def verify(connection: sqlite3.Connection, chain: Chain, anchored: Receipt | None) -> Replay:
     """Check everything in one pass over the events; LedgerCorrupted says what is wrong."""
     _check_pages(connection)
-    replay = replayed(_batches(connection), chain, anchored)
+    replay = replayed(_batches(connection), chain, anchored, lambda seq: _event(connection, seq))
     _check_tables(connection, replay)
     return replay
 
 
 def _batches(connection: sqlite3.Connection) -> Iterator[Sequence[Row]]:
-    events = connection.execute("SELECT seq, kind, facts, content, mac FROM event ORDER BY seq")
+    events = connection.execute(f"{_EVENTS} ORDER BY seq")
     while batch := events.fetchmany(BATCH):
         yield batch
+
+
+def _event(connection: sqlite3.Connection, seq: int) -> Row | None:
+    found: Row | None = connection.execute(f"{_EVENTS} WHERE seq = ?", (seq,)).fetchone()
+    return found
 
 
 def _check_pages(connection: sqlite3.Connection) -> None:
@@ -43,4 +49,4 @@ def _check_pages(connection: sqlite3.Connection) -> None:
 
 def _check_tables(connection: sqlite3.Connection, replay: Replay) -> None:
     names = ("request", "budget", "guard")
-    compare(replay, {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names})
+    compare(replay, {name: connection.execute(f"SELECT * FROM {name}") for name in names})

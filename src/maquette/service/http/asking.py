@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
+from maquette.answers import Answered
 from maquette.service.engine import Service
 from maquette.service.http.access import Caller, Room
 from maquette.service.http.models import Ask, AskMany
 from maquette.service.http.replies import answer_reply, json_bytes, json_reply, wants_arrow
-from maquette.service.http.work import in_thread
+from maquette.service.http.work import in_thread, within
 from maquette.service.principals import Principal
 from maquette.service.served import ServedTable
 from maquette.service.wire import answer_data, loss_data
@@ -49,25 +51,36 @@ async def ask_many(table: str, body: AskMany, caller: Caller, room: Room, key: K
 async def answer(room: Service, caller: Principal, table: str, body: Ask, key: str | None, *, arrow: bool) -> Response:
     """The reply to one question; one that is known does not leave the event loop."""
     found, text = room.table(caller, table), body.text
+    await found.room()
     known = found.known(caller, [text]) if key is None and not body.settings else None
     if known is not None and not arrow:
         room.telemetry.answered(table, "cache")
         return json_bytes(found.replies([text], known)[0])
     if known is None:
         with room.telemetry.traces.asking(table, 1):
-            known = await in_thread(found.ask_many, caller, [text], request=key, **body.settings)
+            known = await in_line(found, caller, [text], key, body.settings)
     room.telemetry.answered(table, known[0].source)
     return answer_reply(known[0], arrow=arrow)
+
+
+async def in_line(
+    found: ServedTable, caller: Principal, texts: list[str], key: str | None, settings: dict[str, float]
+) -> list[Answered]:
+    """Answers that may have to be paid for: the questions stand in the line of their table, and of no other."""
+    with found.place():
+        work = partial(found.ask_many, caller, texts, request=key, placed=True, **settings)
+        return await within(found.lane, work)
 
 
 async def answer_many(room: Service, caller: Principal, table: str, body: AskMany, key: str | None) -> Response:
     """The reply to several questions."""
     found, texts = room.table(caller, table), body.texts
+    await found.room()
     if key is None and not body.settings and (known := found.known(caller, texts)) is not None:
         room.telemetry.answered(table, "cache", len(texts))
         return json_bytes(b'{"answers":[' + b",".join(found.replies(texts, known)) + b"]}")
     with room.telemetry.traces.asking(table, len(texts)):
-        answers = await in_thread(found.ask_many, caller, texts, request=key, **body.settings)
+        answers = await in_line(found, caller, texts, key, body.settings)
     for source, number in Counter(answer.source for answer in answers).items():
         room.telemetry.answered(table, source, number)
     return json_reply({"answers": [answer_data(answer) for answer in answers]})

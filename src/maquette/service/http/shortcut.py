@@ -7,14 +7,19 @@ So every such refusal is the framework's, and a right question ends in the same 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+import sqlalchemy as sa
 from fastapi import FastAPI, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from maquette.errors import MaquetteError
 from maquette.service.engine import Service
 from maquette.service.http.access import bearer
 from maquette.service.http.asking import answer, answer_many
@@ -56,10 +61,13 @@ class Shortcut:
     def __init__(self, app: FastAPI, service: Service) -> None:
         self._app = app
         self._service = service
+        self._checking: dict[str, asyncio.Future[None]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
         asked = self._asked(scope)
+        if asked is None and await self._checked_again(scope):
+            asked = self._asked(scope)
         if asked is None:
             await self._app(scope, receive, send)
             return
@@ -72,6 +80,23 @@ class Shortcut:
         scope["route"], scope["maquette.who"] = _ROUTES[asked.route], asked.caller.account
         reply = await self._reply(scope, asked, body)
         await reply(scope, receive, send)
+
+    async def _checked_again(self, scope: Scope) -> bool:
+        """Whether a token that was right a while ago was looked up again, once for all requests that come with it."""
+        people, header = self._service.people, dict(scope.get("headers", ())).get(b"authorization", b"")
+        token = bearer(header.decode("latin-1"))
+        if token is None or people.remembered(token) is not None or not people.was_remembered(token):
+            return False
+        checking = self._checking.get(token)
+        if checking is None:
+            checking = self._checking[token] = asyncio.ensure_future(run_in_threadpool(self._check, token))
+            checking.add_done_callback(lambda _: self._checking.pop(token, None))
+        await asyncio.shield(checking)
+        return True
+
+    def _check(self, token: str) -> None:
+        with suppress(MaquetteError, sa.exc.SQLAlchemyError):
+            self._service.people.authenticate(token)
 
     def _asked(self, scope: Scope) -> _Asked | None:
         if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
