@@ -140,6 +140,7 @@ def test_conditions_are_drawn_in_short_as_they_are_in_full(seed: int, monkeypatc
     chosen = [p for p in range(3) if rng.random() < 0.7]
     share = rng.choice([0.0, 0.3, 0.6, 1.0], 3)
     factors = {p: (rng.random(schema.columns[p].size) < share[p]).astype(np.float64) for p in chosen}
-    short = Diagram(schema, [Term(1.0, factors)]).drawn
-    monkeypatch.setattr(Diagram, "_conditions", lambda self, term: None)
-    assert Diagram(schema, [Term(1.0, factors)]).drawn == short
+    held, rest = [Term(1.0, factors)], [Term(1.0, {}), Term(-1.0, factors)]
+    short = [Diagram(schema, terms).drawn for terms in (held, rest)]
+    monkeypatch.setattr(Diagram, "_conditions", lambda self, terms: None)
+    assert [Diagram(schema, terms).drawn for terms in (held, rest)] == short

@@ -13,7 +13,7 @@ from query_checks import conditions, encoded, engine_rows, name_sql, schemas, ta
 
 from gate_tools import exact, exact_by_records
 from maquette.errors import QueryError
-from maquette.query import Buckets, Marginal, Measure, Statement, where
+from maquette.query import Buckets, LinearQuery, Marginal, Measure, Statement, where
 from maquette.query.linear import FINE
 from maquette.schema import Boolean, Category, Integer, Number, Schema
 from plain_statements import parse
@@ -220,6 +220,18 @@ def test_overlapping_buckets_are_refused_and_disjoint_ones_are_not() -> None:
     for overlapping in (["age < 3", "age < 2"], ["age < 3", "smoker"], ["TRUE", "sex IS NULL"], ["smoker"] * 3):
         with pytest.raises(QueryError, match="overlap"):
             parts(*overlapping)
+
+
+def test_a_condition_and_what_it_leaves_out_are_two_buckets() -> None:
+    for text in ("age < 3", "age < 3 AND smoker", "age < 3 OR smoker", "TRUE", "FALSE"):
+        held = where(PEOPLE, text)
+        for sides in ((~held, held), (held, ~held)):
+            assert Buckets("b", ("one", "other"), sides).parts == sides
+            assert Marginal(PEOPLE, [Buckets("b", ("one", "other"), sides)]).columns == held.columns
+    half = LinearQuery.product(PEOPLE, {"smoker": [0.5] * PEOPLE["smoker"].size})
+    for sides in ((~half, half), (half, ~half)):
+        with pytest.raises(QueryError, match="must be a predicate"):
+            Buckets("b", ("one", "other"), sides)
 
 
 def test_rows_in_no_bucket_are_not_counted() -> None:

@@ -10,9 +10,11 @@ import pytest
 from session_checks import curator_of
 
 import maquette as mq
+from maquette.session.bound import Bound
+from maquette.session.offer import TOO_DEAR, Offer
 from maquette.session.order import Order
 from maquette.session.planner import Planner
-from maquette.session.pricing import Offer, Pricing
+from maquette.session.pricing import Pricing
 
 SCHEMA = mq.Schema(
     [mq.Integer("age", 0, 29), mq.Category("region", ("n", "e", "s", "w")), mq.Boolean("ill"), mq.Integer("pay", 0, 9)]
@@ -74,8 +76,29 @@ def test_bounds_and_prices_plan_the_same(
 
 @pytest.mark.thorough(fast=1)
 @pytest.mark.parametrize("together", [True, False])
+def test_an_offer_that_is_given_up_would_have_cost_too_much(monkeypatch: pytest.MonkeyPatch, together: bool) -> None:
+    given_up, priced, offered = list[int](), list[int](), Pricing.offer
+
+    def compared(self: Pricing, *given: Any, dear: Any = None, **more: Any) -> Offer | None:
+        full = offered(self, *given, **more)
+        if full is None:
+            return offered(self, *given, dear=dear, **more)
+        for units in (full.units // 2, full.units - 1, full.units, full.units + 1):  # too dear is more than this
+            found = offered(self, *given, dear=units.__lt__, **more)
+            assert found == full or (found is TOO_DEAR and full.units > units)
+            (given_up if found is TOO_DEAR else priced).append(units)
+        return offered(self, *given, dear=dear, **more)
+
+    monkeypatch.setattr(Pricing, "offer", compared)
+    orders(monkeypatch, "zcdp", together, seed=5, shortcut=True)
+    assert given_up or not together  # each by itself, the first round is within a rounding of what is found
+    assert priced
+
+
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize("together", [True, False])
 def test_no_offer_is_cheaper_than_its_bound(monkeypatch: pytest.MonkeyPatch, together: bool) -> None:
-    seen = list[tuple[Offer, Offer]]()
+    seen = list[tuple[Bound, Offer]]()
     shop = Planner._shop
 
     def compared(self: Planner, view: Any, known: Any, order: Any, *, ahead: bool, rents: Any) -> Offer | None:

@@ -14,12 +14,13 @@ from maquette.estimates.residuals import Columns
 from maquette.query import Marginal
 from maquette.schema import Schema
 from maquette.session.answering import measured
+from maquette.session.offer import Basis, Purchase
 from maquette.session.order import Order
 from maquette.session.own import Direct
 from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.view_of import cell_view_of, view_of
 from maquette.session.precision.width import Known, Widths
-from maquette.session.pricing import SLACK, Basis, Pricing, Purchase, after
+from maquette.session.pricing import SLACK, Pricing, after
 from maquette.session.question import Goal
 from maquette.session.record import Record
 from plain_statements import parse

@@ -129,9 +129,9 @@ def test_public_tables_join_answered_groups(text: str) -> None:
     with mq.Curator(mq.open_table(DATA, SCHEMA), mq.Budget(epsilon=9e3)) as curator:
         answer = mq.answer(curator, text, epsilon=8e3, table="people", public=public)
     ours = sorted(([plain(cell) for cell in row] for row in answer.rowset), key=str)
-    theirs = sorted(([plain(cell) for cell in row] for row in theirs), key=str)
-    assert len(ours) == len(theirs)
-    for one, other in zip(ours, theirs, strict=True):
+    expected = sorted(([plain(cell) for cell in row] for row in theirs), key=str)
+    assert len(ours) == len(expected)
+    for one, other in zip(ours, expected, strict=True):
         assert all(same(a, b) for a, b in zip(one, other, strict=True)), (one, other)
 
 

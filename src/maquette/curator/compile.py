@@ -345,7 +345,7 @@ class Compiler:
         made: list[str | Buckets] = []
         for place, axis in enumerate(axes):
             if isinstance(axis, str):
-                made.extend(_names([axis]))
+                made.append(_name(axis))
                 continue
             parts = tuple(self._weight(part) for part in axis)
             made.append(Buckets(f"buckets {place}\0", tuple(map(str, range(len(parts)))), parts))
@@ -371,7 +371,7 @@ class Compiler:
     def _term(self, coefficient: float, factors: Any) -> Term:
         own: dict[int, Floats] = {}
         for name, factor in dict(factors).items():
-            (column,) = _names([name])
+            column = _name(name)
             position, values = self.schema.position(column), floats(factor)
             size = self.schema.columns[position].size
             if values.shape != (size,):
@@ -478,6 +478,11 @@ def _places(table: Marginal, view: _View) -> Integers:
         outside = np.logical_or(outside, bucket == size)
         place = place * size + bucket
     return np.where(outside, table.cells, place)
+
+
+def _name(name: Any) -> str:
+    """A column name as a plain str."""
+    return str.__str__(name) if isinstance(name, str) else _names([name])[0]
 
 
 def _names(names: Sequence[Any]) -> tuple[str, ...]:

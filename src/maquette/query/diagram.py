@@ -26,6 +26,7 @@ RESOLUTION = 2**40  # weights are rounded to multiples of 1 / RESOLUTION; equal 
 
 State = tuple[tuple[int, float], ...]  # sorted pairs (rest of a term, product of its factors up to here)
 Split = tuple[list[State], list[int]]
+_ONE: State = ((-1, 1.0),)  # the end of a record whose weight is one; that of a record without weight is empty
 
 
 class Drawn(NamedTuple):
@@ -60,7 +61,7 @@ class Diagram:
         self._digests: list[bytes] = []
         self._used: set[int] = set()
         self.values: set[float] = set()
-        if len(terms) == 1 and (root := self._conditions(terms[0])) is not None:
+        if (root := self._conditions(terms)) is not None:
             self.drawn = self._summary(root)
             return
         self._tails = _Tails(self._positions, terms)
@@ -75,17 +76,22 @@ class Diagram:
         columns = tuple(str.__str__(self._schema.columns[position].name) for position in sorted(self._used))
         return Drawn(self._digests[root].hex(), columns, frozenset(self.values))
 
-    def _conditions(self, term: Term) -> int | None:
-        """The root for one condition on each column, as almost all questions are: a chain of nodes; None otherwise."""
-        if term.coefficient != 1.0:
+    def _conditions(self, terms: Sequence[Term]) -> int | None:
+        """The root for one condition on each column, as almost all questions are, or for the rows that this leaves out.
+
+        It is a chain of nodes; None for any other question.
+        """
+        negated = len(terms) == 2 and not terms[0].factors and terms[0].coefficient == 1.0
+        if len(terms) != 1 + negated or terms[-1].coefficient != (-1.0 if negated else 1.0):
             return None
-        factors = {position: factor.tolist() for position, factor in term.factors.items()}
+        factors = {position: factor.tolist() for position, factor in terms[-1].factors.items()}
         if not all(weight in (0.0, 1.0) for factor in factors.values() for weight in factor):
             return None
+        inside, outside = ((), _ONE) if negated else (_ONE, ())
         holds = [any(factor) for factor in factors.values()]
-        node = nowhere = self._terminal(()) if not all(map(all, factors.values())) else -1
+        node = nowhere = self._terminal(outside) if not all(map(all, factors.values())) else -1
         if all(holds):
-            node = self._terminal(((-1, 1.0),))
+            node = self._terminal(inside)
             for position in reversed(self._positions):
                 if not all(factors[position]):
                     node = self._branch(position, [node, nowhere], [0 if weight else 1 for weight in factors[position]])

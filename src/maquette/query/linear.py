@@ -34,6 +34,7 @@ _SMALL = 2**10  # maximum levels of a column whose factor of ones is cached
 _REMEMBERED = 2**16  # maximum bytes of the factors of a question whose diagram is cached
 
 Weights = NDArray[np.float64]
+Content = tuple[tuple[float, tuple[tuple[int, bytes], ...]], ...]  # of terms: coefficients, and the bytes of factors
 
 
 class Term:
@@ -42,7 +43,7 @@ class Term:
     Factors of all ones are left out, and a factor of all zeros makes the coefficient zero.
     """
 
-    __slots__ = ("coefficient", "factors", "mark", "names")
+    __slots__ = ("_mark", "coefficient", "factors", "key", "names")
 
     def __init__(
         self, coefficient: float, factors: Mapping[int, Weights], known: Mapping[int, bytes] = MappingProxyType({})
@@ -56,14 +57,25 @@ class Term:
             empty = empty or not (name.strip(_ZEROS) or factor.any())
             if not _is_ones(factor, name):
                 named[position] = name
-        self.coefficient = 0.0 if empty else float(coefficient)
-        self.names = {position: named[position] for position in sorted(named)}
-        self.factors = {position: factors[position] for position in self.names}
-        self.mark = reduce(xor, map(hash, self.names.items()), 0)
+        self._set(0.0 if empty else float(coefficient), factors, {place: named[place] for place in sorted(named)})
+
+    def _set(self, coefficient: float, factors: Mapping[int, Weights], names: Mapping[int, bytes]) -> None:
+        self.coefficient = coefficient
+        self.names = names
+        self.factors = {position: factors[position] for position in names}
+        self.key = tuple(names.items())  # the product without its coefficient
+        self._mark: int | None = None
+
+    @classmethod
+    def of(cls, coefficient: float, factors: Mapping[int, Weights], names: Mapping[int, bytes]) -> Term:
+        """A term whose factors were all checked, and are in order."""
+        made = cls.__new__(cls)
+        made._set(coefficient, factors, names)
+        return made
 
     def scaled(self, by: float) -> Term:
         """The same product with another coefficient."""
-        return Term(self.coefficient * by, self.factors, self.names)
+        return Term.of(self.coefficient * by, self.factors, self.names)
 
     def times(self, other: Term) -> Term:
         """The product of two terms."""
@@ -74,12 +86,9 @@ class Term:
 
     def but(self, position: int) -> int:
         """A hash of the term without one of its factors."""
-        return self.mark ^ hash((position, self.names[position]))
-
-    @property
-    def key(self) -> tuple[tuple[int, bytes], ...]:
-        """The product without its coefficient."""
-        return tuple(self.names.items())
+        if self._mark is None:
+            self._mark = reduce(xor, map(hash, self.key), 0)
+        return self._mark ^ hash((position, self.names[position]))
 
 
 class LinearQuery:
@@ -179,10 +188,18 @@ class LinearQuery:
     def _diagram(self) -> Drawn | Sum:
         if self._combinations > DRAWN and self.sum is not None and self.sum.cells > DRAWN:
             return self.sum
-        content = tuple((term.coefficient, term.key) for term in self.terms)
-        if sum(len(name) for _, key in content for _, name in key) > _REMEMBERED:
+        content = self._content
+        if sum([len(name) for _, key in content for _, name in key]) > _REMEMBERED:
             return Diagram(self.schema, self.terms).drawn
         return _drawn(self.schema, content)
+
+    @property
+    def _content(self) -> Content:
+        return tuple([(term.coefficient, term.key) for term in self.terms])
+
+    def negates(self, other: LinearQuery) -> bool:
+        """Whether it is written as one minus another query."""
+        return self._content == (~other)._content
 
     @property
     def _combinations(self) -> int:
@@ -298,12 +315,15 @@ def _refuse_large(terms: int) -> None:
 
 def _simplified(terms: Iterable[Term]) -> tuple[Term, ...]:
     """Drop empty products, then add up terms that differ in one column at most."""
+    terms = list(terms)
+    if len(terms) == 1:
+        return tuple(terms) if terms[0].coefficient else ()
     sums: dict[tuple[tuple[int, bytes], ...], Term] = {}
     for term in terms:
         if term.coefficient != 0.0:
             known = sums.get(term.key)
             total = term.coefficient + (0.0 if known is None else known.coefficient)
-            sums[term.key] = term if known is None else Term(total, term.factors, term.names)
+            sums[term.key] = term if known is None else Term.of(total, term.factors, term.names)
     kept = [term for term in sums.values() if term.coefficient != 0.0]
     return tuple(sorted(_merged(kept), key=lambda term: (len(term.factors), term.key)))
 
@@ -313,7 +333,7 @@ def _merged(terms: list[Term]) -> list[Term]:
     before = -1
     while len(terms) != before:
         before = len(terms)
-        for position in sorted({p for term in terms for p in term.factors}):
+        for position in sorted(_several(terms)):
             groups: dict[tuple[float, int], list[Term]] = {}
             for term in terms:
                 if position in term.factors:
@@ -324,6 +344,15 @@ def _merged(terms: list[Term]) -> list[Term]:
                 terms = [term for term in terms if id(term) not in gone]
                 terms += [term for group in alike for term in _joined(group, position)]
     return terms
+
+
+def _several(terms: list[Term]) -> set[int]:
+    """The columns that several terms are about: no others can differ in one column only."""
+    seen, found = set[int](), set[int]()
+    for term in terms:
+        found |= seen & term.factors.keys()
+        seen |= term.factors.keys()
+    return found
 
 
 def _joined(group: list[Term], position: int) -> list[Term]:
@@ -362,9 +391,9 @@ def _ones(size: int) -> bytes:
 
 
 @lru_cache(2**10)
-def _drawn(schema: Schema, content: tuple[tuple[float, tuple[tuple[int, bytes], ...]], ...]) -> Drawn:
+def _drawn(schema: Schema, content: Content) -> Drawn:
     """The cached diagram of some terms; it depends on their content only."""
-    terms = [Term(c, {position: np.frombuffer(name) for position, name in key}, dict(key)) for c, key in content]
+    terms = [Term.of(c, {position: np.frombuffer(name) for position, name in key}, dict(key)) for c, key in content]
     return Diagram(schema, terms).drawn
 
 

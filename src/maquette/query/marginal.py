@@ -40,6 +40,8 @@ class Buckets:
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.parts) or not self.parts:
             raise QueryError(f"buckets {self.name!r}: need one label per predicate, at least one")
+        if self._is_either_or:
+            return
         if not all(part.is_predicate for part in self.parts):
             raise QueryError(f"buckets {self.name!r}: every bucket must be a predicate")
         schema, share = self.parts[0].schema, 1.0 / len(self.parts)
@@ -49,6 +51,14 @@ class Buckets:
         total = LinearQuery(schema, [term.scaled(share) for part in self.parts for term in part.terms])
         if total.bounds[1] > 1.5 * share:
             raise QueryError(f"buckets {self.name!r} overlap", advice="a row may fall into one bucket only")
+
+    @property
+    def _is_either_or(self) -> bool:
+        """Whether the parts are a predicate and what it leaves out, so that nothing is left to check."""
+        if len(self.parts) != 2:
+            return False
+        out, held = self.parts
+        return out.schema == held.schema and held.is_predicate and out.negates(held)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -47,10 +47,10 @@ def anchor_of(knowledge: Knowledge, pricing: Pricing, counts: float = ROWS) -> A
 
 def early_anchor(knowledge: Knowledge, pricing: Pricing, order: Order) -> Anchor | None:
     """What could be bought with the first table of one column that is ordered; None without one, or for one alone."""
-    schema = knowledge.transcript.schema
-    if not knowledge.widths.shares_rows or sum(is_ordered(schema, name) for name in schema.names) < TABLES:
-        return None
     single = [key for key in order.parts if is_whole(key) and len(plain(key)) == 1]
     kinds = [(kind, plain(key)) for key in single if (kind := whole_kind(key)) is not None and kind in BY_KIND]
-    counts = max((BY_KIND[kind] * hardest_of(schema, kind, columns) for kind, columns in kinds), default=None)
-    return None if counts is None else anchor_of(knowledge, pricing, counts)
+    schema = knowledge.transcript.schema
+    if not kinds or not knowledge.widths.shares_rows or sum(is_ordered(schema, name) for name in schema.names) < TABLES:
+        return None
+    counts = max(BY_KIND[kind] * hardest_of(schema, kind, columns) for kind, columns in kinds)
+    return anchor_of(knowledge, pricing, counts)

@@ -38,13 +38,16 @@ class Settled:
     whole: WholeView | None = None  # the whole table that it is read from, if it is
 
 
-class _Look(NamedTuple):
+class Look(NamedTuple):
     """What the parts say of a goal: its numbers and variances; weights of the bases; what is known of each part."""
 
     values: Values
     variances: Values
     mixed: Mixture
     known: Mapping[Columns, Known]
+
+
+Looks = dict[tuple[str, int | None], Look]  # by goal and moment
 
 
 class Numbers:
@@ -59,7 +62,9 @@ class Numbers:
         settled: Mapping[str, Settled | None],
         model: Callable[[], Model],
         rows: Callable[[], float],
+        looks: Looks,
     ) -> None:
+        """`looks` are kept for goals about all rows, which many questions need as of the same moment."""
         self._transcript = record.transcript
         self._own, self._wholes = record.own, record.wholes
         self.most = record.curator.most_rows
@@ -68,7 +73,8 @@ class Numbers:
         self._settled = settled
         self._model = model
         self._rows = rows
-        self._looks: dict[tuple[str, int | None], _Look] = {}
+        self._looks: Looks = {}
+        self._of_all = looks
 
     def at(self, beta: float) -> Numbers:
         """The same numbers at another failure probability."""
@@ -175,17 +181,18 @@ class Numbers:
             return Reading(values, variances, widths + np.minimum(STEP, widths))
         return Reading(values, variances, np.full(view.shape, self.widths.of(view, known)))
 
-    def _looked(self, goal: Goal, view: View, moment: int | None, rented: Mapping[Columns, Component]) -> _Look:
+    def _looked(self, goal: Goal, view: View, moment: int | None, rented: Mapping[Columns, Component]) -> Look:
         """What the parts say of a goal as of a moment, the weights of their bases, and how well they are known.
 
         A share of the rows needs it twice, for its interval and for those of both numbers.
         """
-        found = self._looks.get((goal.key, moment))
+        looks = self._looks if moment is None or goal.marginal.columns else self._of_all
+        found = looks.get((goal.key, moment))
         if found is None:
             mixed = self._transcript.mixture(view, moment)
             values, variances = view.look(self._transcript.reader(moment), rented, mixed)
-            found = _Look(values, variances, mixed, self._transcript.known_of(view, moment))
-            self._looks[goal.key, moment] = found
+            found = Look(values, variances, mixed, self._transcript.known_of(view, moment))
+            looks[goal.key, moment] = found
         return found
 
     def _guess(self, goal: Goal) -> Reading:

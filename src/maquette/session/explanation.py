@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from maquette.answers import Source
 from maquette.curator import Curator
@@ -19,6 +20,7 @@ PROMISE = "counts within {tolerance:,.0f} rows ({alpha:g} of them){how}, over th
 DEAR = "; more than remains: cheaper ways would be tried, then a wider interval, then the model without a guarantee"
 
 
+@lru_cache(64)
 def promise(alpha: float, beta: float, tolerance: float, *, together: bool) -> str:
     """What a session promises about its answers, in words."""
     how = f" with probability {1 - beta:g}"

@@ -13,7 +13,7 @@ from maquette.bounded import Bounded
 from maquette.estimates import Columns
 from maquette.releases import Start
 from maquette.session.ahead import Ahead
-from maquette.session.answering import Numbers, Settled, known_with, measured, whole_width
+from maquette.session.answering import Looks, Numbers, Settled, known_with, measured, whole_width
 from maquette.session.model import Model, model_of
 from maquette.session.own import Direct, Guarded, Own, Rented, Slice
 from maquette.session.precision.account import Account
@@ -53,6 +53,7 @@ class Knowledge:
         self._lenses: Bounded[str, View | None] = Bounded(VIEWS, lambda view: view.weight if view else 0)
         self._settled: Bounded[str, Settled] = Bounded(SETTLED)
         self._unknown: Bounded[str, tuple[Transcript, int, int, Widths]] = Bounded(VIEWS)  # goals, as of which record
+        self._looks: tuple[Transcript | None, Looks] = None, {}  # what a transcript says of all rows, by moment
         self._fitted: tuple[int, Model | None] = (-1, None)
         self._fitting = threading.Lock()
 
@@ -110,19 +111,22 @@ class Knowledge:
             found += [] if moment is None else [Settled(moment)]
             wholes = [(self._first_fit(whole), whole) for whole in wholes_of(view, self.record.wholes)]
             found += [Settled(moment, whole=whole) for moment, whole in wholes if moment is not None]
-        kept = [own for own in self.record.own.get(goal.key, []) if own.moment <= now]
+        # Of equals the first counts, so what comes next is only looked at where it is earlier.
+        before = min((settled.moment for settled in found), default=now + 1)
+        kept = [own for own in self.record.own.get(goal.key, ()) if own.moment < before]
         found += [Settled(own.moment, own) for own in kept if self._fits(view, own)]
-        found += [Settled(one.moment, one) for one in self._slices(goal, now)]
+        before = min((settled.moment for settled in found), default=now + 1)
+        found += [Settled(one.moment, one) for one in self._slices(goal, before)]
         return min(found, key=lambda settled: settled.moment, default=None)
 
-    def _slices(self, goal: Goal, now: int) -> Iterator[Slice]:
-        """A goal as cells of tables that were measured within the tolerance until now.
+    def _slices(self, goal: Goal, before: int) -> Iterator[Slice]:
+        """A goal as cells of tables that were measured within the tolerance before a moment.
 
         Sessions that version 0.1 began, whose first charge has no settings, keep the answers that they gave.
         """
         for key, order in () if self.record.begun == {} else goal.tables:
             for own in self.record.own.get(key, ()) if key != goal.key else ():
-                if isinstance(own, Direct) and own.moment <= now and self._fits(None, own):
+                if isinstance(own, Direct) and own.moment < before and self._fits(None, own):
                     places = places_of(goal, order)
                     yield from [] if places is None else [Slice(own, places)]
 
@@ -216,8 +220,16 @@ class Knowledge:
     def numbers(self, goals: Iterable[Goal]) -> Numbers:
         """The numbers of these goals, each as of the moment it was first precise enough, or else the best known now."""
         settled = {goal.key: self.state(goal) for goal in goals}
+        if self._looks[0] is not self.transcript:
+            self._looks = self.transcript, Bounded(VIEWS)
         return Numbers(
-            self.record, self.widths, view=self.view, settled=settled, model=self.model, rows=lambda: self.rows
+            self.record,
+            self.widths,
+            view=self.view,
+            settled=settled,
+            model=self.model,
+            rows=lambda: self.rows,
+            looks=self._looks[1],
         )
 
 

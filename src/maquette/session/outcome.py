@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from maquette.estimates import Columns, subsets
+from maquette.session.offer import Offer
 from maquette.session.precision.view import View
 from maquette.session.precision.width import Known, known_of
-from maquette.session.pricing import Offer, after
+from maquette.session.pricing import after
 from maquette.session.question import Goal
 from maquette.session.transcript import Transcript
 

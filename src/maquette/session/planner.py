@@ -8,27 +8,29 @@ buying. It uses public facts alone: the schema, prices, and what was asked and r
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
 from maquette.bounded import Bounded
 from maquette.estimates import Columns
 from maquette.session.anchoring import DEARER, Anchor, anchor_of, early_anchor
+from maquette.session.bound import Bound
 from maquette.session.knowledge import Knowledge
+from maquette.session.offer import TOO_DEAR, Offer, Purchase
 from maquette.session.order import Order
 from maquette.session.outcome import Outcome
 from maquette.session.own import Rented
+from maquette.session.payments import Payments
 from maquette.session.precision.bare_view import BareView
 from maquette.session.precision.bases import ANCHOR, bare_kind
 from maquette.session.precision.cell_view import CellView
 from maquette.session.precision.view import CELLS, View
 from maquette.session.precision.whole_view import WholeView
 from maquette.session.precision.width import Known, Widths
-from maquette.session.pricing import FIRST_SETS, Offer, Pricing, Purchase
+from maquette.session.pricing import FIRST_SETS, Pricing
 from maquette.session.question import Goal
-from maquette.session.wholes import RANGES, Family, Wholes, has_parts, served, tables_in
+from maquette.session.wholes import RANGES, Family, Wholes, has_parts, tables_in
 
 PASSES = 4  # over the goals of one order
 AHEAD = 1.02  # of what all questions would cost measured as asked: never more is spent with a view to later ones
@@ -40,10 +42,9 @@ USEFUL = 0.25  # of the rows, the same
 NARROWER = 0.75  # of the width that is known already, the same
 CLOSE = 1e-3  # how closely the width that the rest of the budget buys is found
 PATIENT = 4.0  # times its price, paid for single counts, after which it is bought
+ROUNDING = 64  # units by which splitting and rounding prices may move a plan
 RECENT = 64  # prices of goals that are kept
 LEVEL = 1.01  # parts are bought if their price is within this factor: they also serve other questions
-
-Paid = defaultdict[Columns, int]
 
 
 class Planner:
@@ -54,16 +55,10 @@ class Planner:
         self._pricing = pricing
         self._expect = expect
         self._sets: dict[int, set[Columns]] = {}  # column sets asked about, by size
-        self._alone = self._spent = 0  # units that all goals would cost measured as asked, and units spent
-        self._asked = 0  # goals
+        self._paid = Payments()
         self._wholes = Wholes()
         self._anchor: Anchor | None = None  # the number of rows, if it is bought with this order
         self._prices: Bounded[Hashable, int] = Bounded(RECENT)  # of goals measured as asked: a plan needs one often
-        self._plain = self._apart = 0  # units paid for counts that can be measured from half of the rows, and others
-        self._single = Paid(int)  # units paid for single questions about these columns, in any way
-        self._valued = Paid(int)  # the same, with those measured from half of the rows at the price of plain ones
-        self._paid_whole = Paid(int)  # units paid for questions on these columns, measured as asked
-        self._rented = Paid(int)  # units paid for the contributions of these parts to single questions
 
     def beside(self, knowledge: Knowledge) -> Planner:
         """A planner for other promises about the same record."""
@@ -107,7 +102,7 @@ class Planner:
 
     def _anchored(self, order: Order, goals: Sequence[Goal], anchor: Anchor) -> Order:
         """The order with the number of rows, if that is cheaper now or enough was paid for counts without it."""
-        enough = self._plain >= max(PATIENT * anchor.units, self._apart)
+        enough = self._paid.plain >= max(PATIENT * anchor.units, self._paid.apart)
         if not enough and order.units <= anchor.units:
             return order
         found = self._given(anchor)._plan(goals)
@@ -130,9 +125,10 @@ class Planner:
         now = Outcome(self._knowledge.transcript)
         if all(goal.key in soon for goal in missing):
             return self._planned(missing, now, ahead=False)
-        if len(missing) == 1 and (alone := self._surely_alone(missing[0], goals, now)) is not None:
-            return alone
-        order = self._planned(missing, now, ahead=True)
+        offer = self._surely_alone(missing[0], goals, now) if len(missing) == 1 else None
+        if isinstance(offer, Order):
+            return offer
+        order = self._planned(missing, now, ahead=True, offer=offer)
         if len(missing) > 1:  # what the hardest needs may serve the others
             hardest = sorted(missing, key=self._hardness, reverse=True)
             order = min(order, self._planned(hardest, now, ahead=True), key=lambda order: order.units)
@@ -149,7 +145,7 @@ class Planner:
             units = self._whole_price(family.whole, rest)
             if units is None or len(others) == len(missing):
                 continue
-            singles, enough = self._valued if family.whole.simple else self._single, family.enough(units)
+            singles, enough = self._paid.valued if family.whole.simple else self._paid.single, family.enough(units)
             paid = singles.get(family.whole.columns, 0)
             topped_up = order.units < enough and not order.directs and not order.rents
             if rest.units + units < order.units or (enough <= paid and not topped_up):
@@ -264,15 +260,19 @@ class Planner:
         known = self._knowledge.transcript.latest(ANCHOR)
         return None if known is None else known.variance
 
-    def _planned(self, missing: Sequence[Goal], now: Outcome, *, ahead: bool) -> Order:
-        """What to charge for goals that are not known; `ahead`: with a view to questions that may follow."""
+    def _planned(self, missing: Sequence[Goal], now: Outcome, *, ahead: bool, offer: Offer | None = None) -> Order:
+        """What to charge for goals that are not known; `ahead`: with a view to questions that may follow.
+
+        `offer` is for the first of them, if one was found already.
+        """
         if not ahead and len(missing) == 1 and (alone := self._dearer_in_parts(missing[0], now)) is not None:
             return alone
         order, then = Order({}, {}, {}), now.fork()
         for _ in range(PASSES):
             short = [goal for goal in missing if not self._will_do(goal, order, then)]
             for goal in short:
-                self._add(order, then, goal, ahead=ahead)
+                self._add(order, then, goal, ahead=ahead, offer=offer)
+                offer = None
             if not short:
                 break
         else:
@@ -283,10 +283,11 @@ class Planner:
             order.directs[key] = self._by_itself(goal, self._tolerance, order, i)
         return order
 
-    def _surely_alone(self, goal: Goal, goals: Sequence[Goal], now: Outcome) -> Order | None:
+    def _surely_alone(self, goal: Goal, goals: Sequence[Goal], now: Outcome) -> Order | Offer | None:
         """A goal measured as asked, if bounds on the prices of parts show that nothing else would be planned.
 
-        That is so for most questions that are measured at all, and pricing parts is most of the work of a plan.
+        That is so for most questions that are measured at all, and pricing parts is most of the work of a plan. If
+        bounds do not show it, the best offer with a view to later questions, if that was found.
         """
         view, nothing = self._knowledge.view(goal), Order({}, {}, {})
         if view is None or isinstance(view, CellView):
@@ -294,8 +295,18 @@ class Planner:
         known = now.known(view, goal)
         alone = self._alone_at([goal], self._tolerance)
         later = self._best(view, known, nothing, goal, ahead=True)
-        if later is None or (later.units <= alone.units or self._worth(later.units, goals, [goal])):
+        if later is None or later.units <= alone.units:
             return None
+        if self._worth(later.units, goals, [goal]):
+            rents = self._rentable(view, known, goal, ahead=True)
+            least = alone.units * LEVEL + ROUNDING  # more than any plan without a view to later questions costs
+
+            def dear(units: int) -> bool:
+                return units > least and not self._worth(units, goals, [goal])
+
+            offer = self._shop(view, known, nothing, ahead=True, rents=rents, dear=dear)
+            if offer is not TOO_DEAR:
+                return offer
         return self._dearer_in_parts(goal, now, alone)
 
     def _dearer_in_parts(self, goal: Goal, now: Outcome, alone: Order | None = None) -> Order | None:
@@ -324,7 +335,7 @@ class Planner:
         before = self._taken + (0 if buying or order.parts or order.rents else len(order.directs))
         return widths.spent(before)
 
-    def _worth(self, units: int, goals: Sequence[Goal], missing: Sequence[Goal]) -> bool:
+    def _worth(self, units: float, goals: Sequence[Goal], missing: Sequence[Goal]) -> bool:
         """Whether to pay with a view to later questions.
 
         Always within what all questions until now would have cost by themselves. Beyond that, for ranges, once enough
@@ -335,16 +346,18 @@ class Planner:
         several = any(view is not None and view.ranged and len(view.columns) > 1 for view in views)
         if several and self._knowledge.widths.simultaneous:
             return SEVERAL * units <= self._paid_alone(missing)
-        if units <= AHEAD * (self._alone + alone) - self._spent:
+        if units <= AHEAD * (self._paid.alone + alone) - self._paid.spent:
             return True
         if any(view is not None and view.ranged for view in views):
             return RANGES * units <= self._paid_alone(missing)
-        return self._asked >= CAREFUL and units <= MULTIPLE * max(alone, 1)
+        return self._paid.goals >= CAREFUL and units <= MULTIPLE * max(alone, 1)
 
     def _paid_alone(self, goals: Iterable[Goal]) -> int:
         """Units paid for single questions about the columns of these goals."""
         views = map(self._knowledge.view, goals)
-        return sum(self._single.get(columns, 0) for columns in {view.columns for view in views if view is not None})
+        return sum(
+            self._paid.single.get(columns, 0) for columns in {view.columns for view in views if view is not None}
+        )
 
     def _as_asked(self, goal: Goal) -> int:
         """The price of measuring a goal exactly as asked, at most the whole budget; the number of rows serves all."""
@@ -355,31 +368,11 @@ class Planner:
 
     def answer(self, goals: Iterable[Goal]) -> None:
         """Record that these goals were asked, whether or not they had to be paid for."""
-        prices = [self._as_asked(goal) for goal in goals]
-        self._alone += sum(prices)
-        self._asked += len(prices)
+        self._paid.asked([self._as_asked(goal) for goal in goals])
 
     def settle(self, order: Order, goals: Iterable[Goal]) -> None:
         """Record a charge and the goals it was for."""
-        self._spent += order.units
-        for goal, units in order.directs.values():
-            view = self._knowledge.view(goal)
-            if goal.from_half is None:
-                self._apart += units
-            elif not goal.centred and not served(view):  # a table of their own is soon bought for some
-                self._plain += units
-            if view is not None:
-                self._paid_whole[view.columns] += units
-                self._single[view.columns] += units
-                plain = self._as_asked(replace(goal, centred=False)) if goal.centred else abs(units)
-                self._valued[view.columns] += plain if units > 0 else -plain
-        for goal, parts in order.rents.values():
-            view = self._knowledge.view(goal)
-            assert view is not None, "only a goal with a view is rented for"
-            self._single[view.columns] += sum(parts.values())
-            self._valued[view.columns] += sum(parts.values())
-            for part, units in parts.items():
-                self._rented[part] += units
+        self._paid.settle(order, self._knowledge.view, self._as_asked)
         views = list(map(self._knowledge.view, goals))
         self._wholes.asked(views)
         for view in filter(None, views):
@@ -400,16 +393,17 @@ class Planner:
         known = ahead.known(view, goal)
         return len(known) == len(view.gains) and self._widths(order).of(view, known) <= self._tolerance
 
-    def _add(self, order: Order, then: Outcome, goal: Goal, *, ahead: bool) -> None:
-        """Add to the order what a goal lacks, in the cheapest way."""
+    def _add(self, order: Order, then: Outcome, goal: Goal, *, ahead: bool, offer: Offer | None = None) -> None:
+        """Add to the order what a goal lacks, in the cheapest way; `offer` is the best one, if it was found already."""
         view = self._knowledge.view(goal)
         then.give_up(goal)
         order.rents.pop(goal.key, None)
         known = {} if view is None else then.known(view, goal)
         _, units = self._by_itself(goal, self._tolerance, order)
         if view is not None and ahead:
-            units += self._paid_whole.get(view.columns, 0) + self._whole_in(order, view.columns)
-        offer = None if view is None else self._offer(view, known, order, goal, ahead=ahead)
+            units += self._paid.whole.get(view.columns, 0) + self._whole_in(order, view.columns)
+        if view is not None and offer is None:
+            offer = self._offer(view, known, order, goal, ahead=ahead)
         if view is None or offer is None or offer.burden > units * LEVEL:
             self._measure_as_asked(order, then, goal)
             return
@@ -462,7 +456,7 @@ class Planner:
 
     def _best(
         self, view: View, known: Mapping[Columns, Known], order: Order, goal: Goal, *, ahead: bool
-    ) -> Offer | None:
+    ) -> Bound | None:
         """A bound on what `_offer` finds."""
         expected, widths = self._expected(view) if ahead else 0, self._widths(order, buying=True)
         rents = self._rentable(view, known, goal, ahead=ahead)
@@ -477,23 +471,25 @@ class Planner:
         return expected
 
     def _shop(
-        self, view: View, known: Mapping[Columns, Known], order: Order, *, ahead: bool, rents: dict[Columns, float]
+        self,
+        view: View,
+        known: Mapping[Columns, Known],
+        order: Order,
+        *,
+        ahead: bool,
+        rents: dict[Columns, float],
+        dear: Callable[[int], bool] | None = None,
     ) -> Offer | None:
         """The cheapest mixture of parts to buy and to rent; what was paid in rents counts towards buying."""
-        expected = self._expected(view) if ahead else 0
-        widths = self._widths(order, buying=True)
-        while True:
-            purchase = self._pricing.shop(view, known, self._tolerance, widths, expected, rents=rents)
-            if purchase is None:
-                return None
-            offer = self._pricing.split(view, purchase, rents)
-            worn = [part for part, units in offer.rents.items() if self._worn(part, units, purchase, order)]
-            if not worn or not ahead:
-                return offer
-            rents = {part: times for part, times in rents.items() if part not in worn}
+        expected, widths = self._expected(view) if ahead else 0, self._widths(order, buying=True)
+
+        def worn(part: Columns, units: int, purchase: Purchase) -> bool:
+            return ahead and self._worn(part, units, purchase, order)
+
+        return self._pricing.offer(view, known, self._tolerance, widths, expected, rents=rents, worn=worn, dear=dear)
 
     def _worn(self, part: Columns, units: int, purchase: Purchase, order: Order) -> bool:
         """Whether renting a part once more would cost more in total than buying it; ranges seldom come alone."""
         enough = RANGES if purchase.bases[part].key != part else 1.0
         now = sum(parts.get(part, 0) for _, parts in order.rents.values())  # in the same charge
-        return self._rented.get(part, 0) + now + units > enough * purchase.prices[part]
+        return self._paid.rented.get(part, 0) + now + units > enough * purchase.prices[part]

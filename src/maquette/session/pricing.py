@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -25,6 +24,8 @@ from maquette.curator import Curator
 from maquette.estimates import Columns
 from maquette.privacy import MAX_UNITS, UNITS_PER_ONE, sum_half_width
 from maquette.query import Contrasts, Marginal, hardest_of
+from maquette.session.bound import Bound, Line, bound_of
+from maquette.session.offer import TOO_DEAR, Basis, Offer, Purchase
 from maquette.session.precision.anchor import K, own_variance
 from maquette.session.precision.bare_family import Doubt, bare_variance
 from maquette.session.precision.bases import is_plain, plain, scale, summed, whole_kind
@@ -41,7 +42,7 @@ CLOSE = 1e-3  # share of the tolerance: a half-width this close to it is not wor
 LEAST_VARIANCE = 1 / 3  # smallest variance of discrete Gaussian noise whose cost is known under gdp accounting
 ROUNDING = 2  # units that splitting a charge may lose
 MORE_ROWS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)  # relative precisions to add to the row count
-KEPT = 1_000  # questions of different structure whose bases are kept
+KEPT = 1_000  # numbers of questions that share a part
 RECENT = 64  # questions of which more is kept: a plan prices the same one in several ways
 _ROOT = math.sqrt(2)
 FIRST_RANGES = 8  # ranges expected of the same columns, once there is one
@@ -49,55 +50,11 @@ RANGES_MORE = 1.6  # a range is measured in the basis of ranges up to this price
 FIRST_SETS = 16  # column sets expected at first; doubled when more are asked about
 
 
-class Basis(NamedTuple):
-    """How a part is measured: its key, and its gain for a question relative to that of the plain part."""
+class _Sheet(NamedTuple):
+    """Of a question: how each part is measured, and units per unit of precision in terms of the question's gain."""
 
-    key: Columns
-    ratio: float
-
-
-@dataclass(frozen=True)
-class Purchase:
-    """Precision to add to each part, its price in ledger units, and how many questions will share it.
-
-    Precisions are in terms of the question's gains; `added` has them, and `parts` the prices, by the key to measure.
-    """
-
-    precisions: dict[Columns, float]
-    prices: dict[Columns, int]
-    reuse: dict[Columns, float]
     bases: dict[Columns, Basis]
-
-    @property
-    def parts(self) -> dict[Columns, int]:
-        """Prices by key."""
-        return {self.bases[part].key: units for part, units in self.prices.items()}
-
-    @property
-    def burden(self) -> float:
-        """Price divided by expected reuse, summed over the parts."""
-        return sum(units / self.reuse[part] for part, units in self.prices.items())
-
-    @property
-    def units(self) -> int:
-        """The whole price."""
-        return sum(self.prices.values())
-
-
-@dataclass(frozen=True)
-class Offer:
-    """Parts to buy and parts to rent for one question, in ledger units; `burden` is the effective price."""
-
-    precisions: dict[Columns, float]
-    prices: dict[Columns, int]
-    rents: dict[Columns, int]
-    burden: float
-    bases: dict[Columns, Basis]
-
-    @property
-    def units(self) -> int:
-        """The whole price."""
-        return sum(self.prices.values()) + sum(self.rents.values())
+    rates: dict[Columns, float]
 
 
 class _Quote(NamedTuple):
@@ -117,8 +74,7 @@ class Pricing:
         self._quotes: dict[Columns, _Quote] = {}
         self._by_sizes: dict[tuple[str | int, ...], _Quote] = {}
         self._shared: Bounded[tuple[int, int, float], float] = Bounded(KEPT)
-        self._cheapest: Bounded[Hashable, dict[Columns, Basis]] = Bounded(KEPT)
-        self._bases_of: Bounded[View, dict[Columns, Basis]] = Bounded(RECENT)
+        self._sheets: Bounded[View, _Sheet] = Bounded(RECENT)
         self._reused: Bounded[tuple[View, float], dict[Columns, float]] = Bounded(RECENT)
         self._rentables: Bounded[Hashable, dict[Columns, float]] = Bounded(RECENT)
         self.pure = curator.budget.accountant.currency == "pure"
@@ -143,8 +99,10 @@ class Pricing:
 
     def _basis(self, view: View, part: Columns) -> Basis:
         """The basis in which a part is cheaper for a question."""
+        others = None if self.pure else view.others.get(part)
+        if not others:
+            return Basis(part, 1.0)
         found, least = Basis(part, 1.0), self.rate(part)
-        others: Mapping[Columns, float] = MappingProxyType({}) if self.pure else view.others.get(part, {})
         for key, ratio in others.items():
             if whole_kind(key) is not None or (summed(key) is None and not view.ranged):
                 continue  # a few levels here and there: what is bought for them serves ranges badly
@@ -154,10 +112,13 @@ class Pricing:
         return found
 
     def _bases(self, view: View) -> dict[Columns, Basis]:
-        if (found := self._bases_of.get(view)) is None:
-            if (found := self._cheapest.get(view.structure)) is None:
-                found = self._cheapest[view.structure] = {part: self._basis(view, part) for part in view.gains}
-            self._bases_of[view] = found
+        return self._sheet(view).bases
+
+    def _sheet(self, view: View) -> _Sheet:
+        if (found := self._sheets.get(view)) is None:
+            bases = {part: self._basis(view, part) for part in view.gains}
+            found = _Sheet(bases, {part: basis.ratio * self.rate(basis.key) for part, basis in bases.items()})
+            self._sheets[view] = found
         return found
 
     def _reckon(self, question: Marginal | Contrasts, unit: float | None = None) -> _Quote:
@@ -222,10 +183,13 @@ class Pricing:
         sets: float,
         *,
         rents: Mapping[Columns, float] = MappingProxyType({}),
+        missed: Callable[[Purchase], bool] | None = None,
     ) -> Purchase | None:
         """What to buy so that the half-width is within the tolerance; None if nothing is precise enough.
 
-        `rents` are parts to rent for this question instead, each with the factor by which renting is cheaper.
+        `rents` are parts to rent for this question instead, each with the factor by which renting is cheaper. `missed`
+        is told of purchases that are not enough: what is enough costs more, each part of it. If that is too dear,
+        nothing is found.
         """
         reuse, bases = self._reuses(view, sets, rents), self._bases(view)
         if len(known) == len(view.gains) and widths.of(view, known) <= tolerance:
@@ -234,7 +198,7 @@ class Pricing:
         found, target = None, self._guess(view, known, tolerance - grain, widths)
         if target == 0.0:
             return None
-        enough, missed = 0.0, math.inf  # targets on either side
+        enough, short = 0.0, math.inf  # targets on either side
         before: tuple[float, float] | None = None  # square root of the last round's target, and its half-width
         fill = self._filling(view, known, reuse, bases)
         for _ in range(ROUNDS):
@@ -254,7 +218,9 @@ class Pricing:
                 if width >= tolerance * (1 - CLOSE):
                     break
             else:
-                missed = target
+                short = target
+                if missed is not None and missed(self._purchase(bought, reuse, bases)):
+                    return None
             root, aim = math.sqrt(target), tolerance * (1 - 10 * SLACK)
             if (
                 (widths.gaussian and not widths.mixed(view))
@@ -265,11 +231,51 @@ class Pricing:
             else:  # Laplace bounds have a constant offset: take the line through two rounds
                 target = max(0.0, root + (aim - width) * (root - before[0]) / (width - before[1])) ** 2
             before = root, width
-            if not enough < target < missed:
-                target = math.sqrt(enough * missed) if enough else missed / 4
-            if found is not None and enough > missed * (1 - CLOSE):
+            if not enough < target < short:
+                target = math.sqrt(enough * short) if enough else short / 4
+            if found is not None and enough > short * (1 - CLOSE):
                 break
         return found
+
+    def offer(
+        self,
+        view: View,
+        known: Mapping[Columns, Known],
+        tolerance: float,
+        widths: Widths,
+        sets: float,
+        *,
+        rents: dict[Columns, float],
+        worn: Callable[[Columns, int, Purchase], bool],
+        dear: Callable[[int], bool] | None = None,
+    ) -> Offer | None:
+        """The cheapest mixture of parts to buy and to rent, where parts are bought that are `worn` by renting.
+
+        It is not sought to the end once its price is known to be too `dear`. Of what is not enough that is known if no
+        part is worn: renting then stays the cheaper way at any higher price, and what is found is all there is.
+        """
+
+        def used_up(offer: Offer, purchase: Purchase) -> list[Columns]:
+            return [part for part, units in offer.rents.items() if worn(part, units, purchase)]
+
+        hopeless = False
+
+        def missed(purchase: Purchase) -> bool:
+            nonlocal hopeless
+            offer = self.split(view, purchase, rents)
+            hopeless = dear is not None and dear(offer.units) and not used_up(offer, purchase)
+            return hopeless
+
+        while True:
+            told = None if dear is None else missed
+            purchase = self.shop(view, known, tolerance, widths, sets, rents=rents, missed=told)
+            if purchase is None:
+                return TOO_DEAR if hopeless else None
+            offer = self.split(view, purchase, rents)
+            bought = used_up(offer, purchase)
+            if not bought:
+                return offer
+            rents = {part: times for part, times in rents.items() if part not in bought}
 
     def at_best(
         self,
@@ -280,19 +286,17 @@ class Pricing:
         sets: float,
         *,
         rents: Mapping[Columns, float] = MappingProxyType({}),
-    ) -> Offer | None:
-        """An offer that is no dearer than that of `shop`, in burden and in units; None where none is known.
-
-        The half-width is at least a number of standard deviations, which bounds the variance that is enough. What
-        reaches this bound is cheaper: precisions fall as the variance grows, and where more parts are rented, since
-        a rented part is more precise at the same scale; a part costs least if it is rented.
-        """
+    ) -> Bound | None:
+        """A price that is no higher than that of `shop`, in burden and in units; None where none is known."""
         fewest = widths.fewest(view)
         if not fewest or len(known) == len(view.gains):
             return None
-        reuse, bases = self._reuses(view, sets, rents), self._bases(view)
-        bought = self._filling(view, known, reuse, bases)((tolerance / fewest) ** 2 * (1 + 10 * SLACK))
-        return self.split(view, self._purchase(bought, reuse, bases), rents)
+        shared, rates = self._shared_by(view, sets), self._sheet(view).rates
+        lines = [
+            Line(gain, rates[part], shared[part], _precision(known.get(part)), rents.get(part, 0.0))
+            for part, gain in view.gains.items()
+        ]
+        return bound_of(lines, (tolerance / fewest) ** 2 * (1 + 10 * SLACK))
 
     def histogram(
         self, view: CellView, known: Mapping[Columns, Known], tolerance: float, widths: Widths, sets: float

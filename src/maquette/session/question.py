@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -33,6 +33,7 @@ from maquette.query import (
     ValueProducts,
     ValueSums,
     forms,
+    gains_of,
     key_of,
     question,
 )
@@ -43,6 +44,8 @@ from maquette.session.precision.view_of import MAX_CELLS, MAX_COLUMNS, TooWide, 
 PARSED = 2_000  # questions kept by their text, with what was computed for them
 MOST_COLUMNS, MOST_CELLS = 3, 2**16  # of a table of which a goal may be a slice
 MOST_TERMS = 2**9  # of a count that is measured from half of the rows: those that it leaves out are written as well
+DIFFERENCE = np.array([[-1, 1]])  # of two sides
+DIFFERENCE.flags.writeable = False
 MAX_GROUPS = 2**9  # along one axis: the matrix that keeps them apart has their square as entries
 
 
@@ -83,12 +86,12 @@ class Goal:
         if self.centred:
             held = self.marginal.weight
             sides = Buckets("held", ("no", "yes"), (~held, held))
-            return Contrasts(Marginal(held.schema, [sides]), [np.array([[-1, 1]])])
+            return Contrasts.of(Marginal(held.schema, [sides]), (DIFFERENCE,), [gains_of(DIFFERENCE)])
         shape = self.marginal.shape
         if not self.signed or max(shape) > MAX_GROUPS:
             return self.marginal
         groups = [np.eye(size, dtype=np.int64) for size in shape[:-1]]
-        return Contrasts(self.marginal, [*groups, np.array([[-1, 1]])])
+        return Contrasts(self.marginal, [*groups, DIFFERENCE])
 
     @cached_property
     def from_half(self) -> Goal | None:
@@ -110,7 +113,7 @@ class Goal:
     @cached_property
     def tables(self) -> tuple[tuple[str, Columns], ...]:
         """The tables of its columns, in every order: the key of each, and its columns."""
-        return tuple(tables_of(self))
+        return tables_of(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -168,16 +171,20 @@ def everyone(schema: Schema) -> Goal:
     return Goal(Marginal(schema))
 
 
-def tables_of(goal: Goal) -> Iterator[tuple[str, Columns]]:
+def tables_of(goal: Goal) -> tuple[tuple[str, Columns], ...]:
     """The tables of the columns of a goal, in every order: the key of each, and its columns."""
     marginal = goal.marginal
     plain = type(marginal) is Marginal and all(isinstance(axis, str) for axis in marginal.axes)
-    columns = marginal.columns
-    few = 0 < len(columns) <= MOST_COLUMNS and marginal.schema.cells(columns) <= MOST_CELLS
-    if plain and few and goal.counted and not goal.signed:
-        everything = LinearQuery.constant(marginal.schema)
-        for order in itertools.permutations(columns):
-            yield key_of(order, everything), order
+    few = plain and 0 < len(marginal.columns) <= MOST_COLUMNS
+    return _tables(marginal.schema, marginal.columns) if few and goal.counted and not goal.signed else ()
+
+
+@lru_cache(PARSED)
+def _tables(schema: Schema, columns: Columns) -> tuple[tuple[str, Columns], ...]:
+    """The same for some columns, unless there are too many cells: many goals are about the same columns."""
+    everything = LinearQuery.constant(schema)
+    orders = itertools.permutations(columns) if schema.cells(columns) <= MOST_CELLS else ()
+    return tuple((key_of(order, everything), order) for order in orders)
 
 
 def places_of(goal: Goal, order: Columns) -> NDArray[np.int64] | None:

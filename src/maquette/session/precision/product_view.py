@@ -34,12 +34,19 @@ class ProductView(View):
         self.factor = self._scale = scale
         self.axes = axes
         self._means = {name: facet.means for name, facet in self._facets.items()}
-        self._outlines: dict[Columns, Outline | None] = {}
         self._components: dict[Columns, tuple[Contrasts, float]] = {}
 
     def _gain(self, part: Columns) -> float:
-        sizes = [facet.inside if name in part else facet.outside for name, facet in self._facets.items()]
-        return self._scale**2 * math.prod(sizes)
+        return self._scale**2 * self._sizes[part]
+
+    @cached_property
+    def _sizes(self) -> dict[Columns, float]:
+        """For every part its gain at unit scale, column by column: each is computed from an earlier one."""
+        sizes: dict[Columns, float] = {(): 1.0}
+        for name, facet in self._facets.items():
+            inside = {(*part, name): size * facet.inside for part, size in sizes.items()}
+            sizes = {part: size * facet.outside for part, size in sizes.items()} | inside
+        return sizes
 
     @cached_property
     def others(self) -> dict[Columns, dict[Columns, float]]:
@@ -100,21 +107,25 @@ class ProductView(View):
 
     def outline(self, part: Columns) -> Outline | None:
         """The size of that contrast, computed before it is built."""
-        if part not in self._outlines:
-            self._outlines[part] = self._outline(part)
-        return self._outlines[part]
+        outline = self._outlines.get(part) if part else None
+        return outline if outline is not None and outline.largest <= LARGEST else None
 
-    def _outline(self, part: Columns) -> Outline | None:
-        if self.shape or self._scale != 1.0 or not part or not self._whole.keys() >= set(part):
-            return None
-        factor, largest = 1.0, 1
+    @cached_property
+    def _outlines(self) -> dict[Columns, Outline]:
+        """For every part of conditions with weights 0 and 1 only, the size of its contrast; as `_sizes`."""
+        found: dict[Columns, Outline] = {} if self.shape or self._scale != 1.0 else {(): Outline(1, 1.0)}
         for name in self.columns:
-            if name in part:
-                factor *= self._whole[name].factor
-                largest *= self._whole[name].largest
-            else:
-                factor *= float(self._means[name][0])
-        return Outline(largest, factor) if largest <= LARGEST else None
+            mean, whole = float(self._means[name][0]) if found else 0.0, self._whole.get(name)
+            inside = (
+                {}
+                if whole is None
+                else {
+                    (*part, name): Outline(largest * whole.largest, factor * whole.factor)
+                    for part, (largest, factor) in found.items()
+                }
+            )
+            found = {part: Outline(one.largest, one.factor * mean) for part, one in found.items()} | inside
+        return found
 
     @cached_property
     def _whole(self) -> dict[str, Whole]:

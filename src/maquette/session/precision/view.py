@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
@@ -90,12 +90,6 @@ class View(ABC):
     def ranged(self) -> bool:
         """Whether it holds a range of several levels of an ordered column."""
         return False
-
-    @cached_property
-    def structure(self) -> Hashable:
-        """All that prices and widths of Gaussian noise depend on: two views with the same structure cost the same."""
-        others = tuple((part, *keys.items()) for part, keys in self.others.items())
-        return type(self), self.columns, tuple(self.gains.items()), others, self.description, self.ranged
 
     def sources(self, mixed: Mixture, part: Columns) -> list[tuple[Columns, float]]:
         """The keys from which a part is read, each with its weight."""
