@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 import maquette as mq
 from maquette.estimates import KnownColumn, Residuals, components, forward, mixture_holds
-from maquette.estimates.mixture_fit import EACH, POLISH, ROUNDS, _Descent, _Problem
+from maquette.estimates.mixture_evidence import MixtureEvidence
+from maquette.estimates.mixture_fit import EACH, FITS, POLISH, ROUNDS, WORK, Planned, _Descent
 from maquette.hypothesis import Mixture, blocks_of
 from maquette.schema import Schema
 
@@ -73,7 +74,7 @@ class Recorder(_Descent):
             self.slopes = np.array(slope)
 
 
-def objective(problem: _Problem, logits: Values, scores: Values, penalty: float, found: Residuals) -> float:
+def objective(problem: MixtureEvidence, logits: Values, scores: Values, penalty: float, found: Residuals) -> float:
     """The docstring's sum in double precision, the slow way: from whole tables of the mixture."""
     weights = np.exp(scores - scores.max())
     weights /= weights.sum()
@@ -113,7 +114,7 @@ def test_the_gradient_is_that_of_the_sum_it_makes_small(name: str) -> None:
     schema, sets = SETS[name]
     truth = planted(schema)
     found = evidence(truth, sets, 40.0, noise=30.0)
-    problem = _Problem(found, columns_of(truth, 70.0))
+    problem = MixtureEvidence(found, columns_of(truth, 70.0))
     descent = Recorder(problem, 3)
     descent._scores += np.array([0.3, -0.2, 0.1], np.float32)
     descent._step(0.05, 0.1)
@@ -144,7 +145,7 @@ def test_the_residual_is_the_mean_square_over_the_variance_of_all_tables(name: s
     schema, sets = SETS[name]
     truth = planted(schema)
     found = evidence(truth, sets, 40.0, noise=30.0)
-    problem = _Problem(found, columns_of(truth, 70.0))
+    problem = MixtureEvidence(found, columns_of(truth, 70.0))
     descent = Recorder(problem, 3)
     residual = descent._step(0.05, 0.1)
     tables = descent._tables.astype(np.float64)
@@ -230,6 +231,49 @@ def test_the_same_evidence_gives_the_same_numbers() -> None:
     for (names, table), (others, again) in zip(one.tables, other.tables, strict=True):
         assert names == others
         assert table.tobytes() == again.tobytes()
+
+
+def test_several_fits_are_averaged_and_err_less_than_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = planted(PLAIN, parts=8)
+    found, known = evidence(truth, sets_of(PLAIN, 2), 40.0**2, noise=40.0), columns_of(truth, 20.0)
+    monkeypatch.setattr("maquette.estimates.mixture_fit.COMPONENTS", 32)
+    runs, run = list[tuple[Any, Any]](), _Descent.run
+
+    def kept(self: _Descent, *given: Any) -> Any:
+        runs.append(run(self, *given))
+        return runs[-1]
+
+    monkeypatch.setattr(_Descent, "run", kept)
+    told: list[float] = []
+    made = components(found, known, progress=lambda part, _: told.append(part))
+    assert len(runs) == FITS
+    assert len(made.weights) == FITS * 32
+    assert made.weights.sum() == pytest.approx(1.0)
+    assert told == sorted(told)
+    assert told[-1] <= 1.0
+    whole = Mixture(PLAIN, made.weights, made.tables)
+    places = [block.place for block in MixtureEvidence(found, known).blocks]
+    names = [columns for columns, _ in made.tables]
+    each = [
+        Mixture(PLAIN, weights, [(name, tables[:, place]) for name, place in zip(names, places, strict=True)])
+        for weights, tables in runs
+    ]
+
+    def error(model: Mixture) -> float:
+        return float(np.mean([np.abs(model.marginal(c) - truth.marginal(c)).sum() for c in sets_of(PLAIN, 3)]))
+
+    for columns in sets_of(PLAIN, 3):
+        assert whole.marginal(columns) == pytest.approx(np.mean([one.marginal(columns) for one in each], axis=0))
+    assert error(whole) < np.mean([error(one) for one in each])
+    assert len({one.weights.tobytes() for one in each}) == FITS
+
+
+def test_wide_tables_have_one_fit_and_a_step_has_bounded_work() -> None:
+    for width, columns in ((40, 5), (700, 20), (1100, 20), (2000, 63), (400, 64), (3000, 500)):
+        planned = Planned.of(width, columns)
+        assert planned.fits == 1 or planned.fits * planned.components * width**2 <= WORK
+    assert [Planned.of(width, 20).fits for width in (100, 1000, 1100, 2000)] == [3, 3, 2, 1]
+    assert Planned.of(100, 64).fits == 1
 
 
 def test_progress_is_told_stage_by_stage() -> None:

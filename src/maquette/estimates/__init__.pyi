@@ -15,9 +15,9 @@ from .departures import Departures as Departures
 from .evidence import Estimate as Estimate, Evidence as Evidence, NoEvidence as NoEvidence, spread as spread
 from .graphical_fit import STAGES as STAGES, Counted as Counted, Estimated as Estimated, estimates as estimates
 from .merged import MergedEvidence as MergedEvidence, MergedModel as MergedModel, Merging as Merging
+from .mixture_evidence import KnownColumn as KnownColumn
 from .mixture_fit import (
     Components as Components,
-    KnownColumn as KnownColumn,
     Planned as Planned,
     components as components,
     mixture_holds as mixture_holds,

@@ -6,10 +6,11 @@ Minimises
 
 over weights and component tables (softmax of logits), by Adam. Penalties fall from large to small until the mean
 squared residual is at the level of the noise, so that the model stays near independence where the evidence says
-nothing; then the shrinkage of pairs that stand out of their noise is undone (`lengths`). With F the components' tables,
-centred within each set of columns, the coefficients of all pairs are the blocks of F^T diag(w) F: one matrix product,
-and no tree decides which pairs can be held. Public computation: it sees released numbers only, and starts from a fixed
-seed.
+nothing; then the shrinkage of pairs that stand out of their noise is undone (`lengths`).
+
+The sum has many minima, and which is found depends on where the fit starts. What they have in common is in the
+evidence; what they have not errs in different ways, so the average of a few fits errs less than each. It is a mixture
+again: all their components together. Public computation: it sees released numbers only, and starts from fixed seeds.
 """
 
 from __future__ import annotations
@@ -17,21 +18,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from maquette.estimates.block_runs import BlockRuns
-from maquette.estimates.block_sums import BlockSums
-from maquette.estimates.column_features import ColumnFeatures, narrowed, width_of
 from maquette.estimates.lengths import Lengths
-from maquette.estimates.residuals import Columns, Residuals, backward
-from maquette.hypothesis import Block, blocks_of, laid_out
+from maquette.estimates.mixture_evidence import KnownColumn, MixtureEvidence, Table
+from maquette.estimates.residuals import Columns, Residuals
+from maquette.hypothesis import blocks_of
 from maquette.schema import Schema
 
 COMPONENTS = 400
 FEWEST = 64
-WORK = 1.2e9  # multiplications of one step, above which there are fewer components
+FITS = 3  # from different starts: a fourth and a fifth would gain a fifth of what these do
+WORK = 1.2e9  # multiplications of one step of all fits, above which there are fewer fits, then fewer components
 MANY, MANY_WORK = 64, 4e8  # columns from which on there is less work
 START, MANY_START = 1.0, 0.03  # the first penalty; many columns stay independent above theirs
 FALL = 0.8  # the penalty falls by this factor after each stage
@@ -43,24 +43,10 @@ ROUNDS = 2  # of lengthened targets and polishing
 TARGET = 0.9  # mean squared residual over variance at which penalties stop falling: noise alone would leave 1
 RATE, SLOWER, SLOWEST = 0.3, 0.97, 0.05
 SPREAD = 0.5  # of the first logits
-SEEN = 0.05  # weight of a pair of which one distance was seen, for that of one whose every cell was
-HALF = 0.4  # half the mean of |x|, in standard deviations of a normal x
 LARGEST_BLOCK = 4096  # cells of a block of several columns
 LOWEST = -46.0  # logarithm of a probability below which it no longer counts in the penalty
 SHUT = -1e4  # logarithm of the probability of impossible cells: its exponential is zero
 CACHED = 2**16  # numbers of components that are worked on at a time, so that they stay in the cache
-
-Table = NDArray[np.float32]
-Values = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class KnownColumn:
-    """What is known about one column: counts, the variance of each, and smoothed probabilities."""
-
-    counts: Values
-    variances: Values
-    probabilities: Values
 
 
 @dataclass(frozen=True)
@@ -70,7 +56,6 @@ class Components:
     weights: Table
     tables: tuple[tuple[Columns, Table], ...]
     residual: float
-    penalty: float
 
 
 def mixture_holds(schema: Schema) -> bool:
@@ -80,12 +65,16 @@ def mixture_holds(schema: Schema) -> bool:
 
 @dataclass(frozen=True)
 class Planned:
-    """The size of a fit: components, the first penalty, how often it falls, and how often targets are lengthened."""
+    """The size of a fit: components, the first penalty, how often it falls, how often targets are lengthened.
+
+    And how many such fits there are.
+    """
 
     components: int
     start: float
     stages: int
     rounds: int
+    fits: int
 
     @classmethod
     def of(cls, width: int, columns: int) -> Planned:
@@ -94,11 +83,12 @@ class Planned:
         number = int(min(COMPONENTS, max(FEWEST, (MANY_WORK if many else WORK) / max(width**2, 1))))
         start, least = (MANY_START, MANY_LEAST) if many else (START, LEAST)
         stages = 1 + int(math.log(least / start) / math.log(FALL))
-        return cls(number, start, stages, 0 if many else ROUNDS)
+        fits = 1 if many else max(1, min(FITS, int(WORK / (number * max(width**2, 1)))))
+        return cls(number, start, stages, 0 if many else ROUNDS, fits)
 
     @property
     def steps(self) -> int:
-        """Steps of all stages together."""
+        """Steps of all stages of one fit."""
         return self.stages * EACH + (1 + self.rounds) * POLISH
 
 
@@ -114,222 +104,37 @@ def components(
 ) -> Components:
     """Fit a mixture to everything measured; `columns` has the single columns, `joined` sets that share a block.
 
-    `count` is the number of components (default: 400, fewer where a step would take too long). `apart` has pairs that
-    were not measured and how far they are expected to be from independent columns, in rows.
+    `count` is the number of components of a single fit (default: 400 in each of three, fewer where a step would take
+    too long). `apart` has pairs that were not measured and how far they are expected to be from independent columns, in
+    rows.
     """
-    problem = _Problem(residuals, columns, joined)
+    problem = MixtureEvidence(residuals, columns, joined)
     for pair, error in (apart or {}).items():
         problem.expect(pair, error)
     planned = Planned.of(problem.width, len(columns))
     planned = replace(planned, stages=min(stages, planned.stages))
-    return _Descent(problem, count or planned.components).run(planned, progress)
+    if count is not None:
+        planned = replace(planned, components=count, fits=1)
+    fits = []
+    for seed in range(planned.fits):
+        told = None if progress is None else partial(_told, progress, seed, planned.fits)
+        fits.append(_Descent(problem, planned.components, seed).run(planned, told))
+    return _averaged(problem, fits)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """The cells of some columns of one block, centred along each: their place among all features."""
-
-    columns: Columns
-    block: Block
-    place: slice
+def _told(progress: Callable[[float, float], None], done: int, fits: int, part: float, residual: float) -> None:
+    """Tell which part of all fits is done."""
+    progress((done + part) / fits, residual)
 
 
-@dataclass(frozen=True)
-class _Span:
-    """The features of one block of several columns, side by side, and how they are made of its cells."""
-
-    block: Block
-    place: slice
-    sums: BlockSums
-
-
-@dataclass(frozen=True)
-class _Triples:
-    """Measured triples that share two columns: targets by the cells of these and the features of all third columns."""
-
-    places: tuple[slice, slice]
-    others: NDArray[np.intp]
-    target: Table
-    precision: Table
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """A measured pair of columns, and what independent columns would give."""
-
-    columns: Columns
-    places: tuple[slice, slice]
-    measured: Table
-    independent: Table
-    precision: float
-    numbers: int
-
-
-class _Problem:
-    """The evidence, arranged for matrix products."""
-
-    def __init__(
-        self, residuals: Residuals, columns: Mapping[str, KnownColumn], joined: Iterable[Sequence[str]] = ()
-    ) -> None:
-        self.schema, self.rows = residuals.schema, residuals.rows
-        self.blocks = laid_out(self.schema, sorted(blocks_of(self.schema, joined), key=self.schema.cells))
-        self._block_of = {name: block for block in self.blocks for name in block.columns}
-        self.known = columns
-        evidence = [(names, values, variances) for names, values, variances in residuals if len(names) > 1]
-        self._lay_features(names for names, _, _ in evidence)
-        self.first, self.first_precision = np.zeros(self.width, np.float32), np.zeros(self.width, np.float32)
-        self.joint = np.zeros(self.width, np.bool_)  # cells of tables inside one block
-        self.target = np.zeros((self.width, self.width), np.float32)
-        self.precision = np.zeros((self.width, self.width), np.float32)
-        self.pairs: list[_Pair] = []
-        self._shared: dict[tuple[Columns, Columns], list[tuple[slice, Table, float]]] = {}
-        self.numbers = self.column_numbers = 0
-        for name, column in columns.items():
-            self._add_column(name, column)
-        for names, values, variances in evidence:
-            self._add(names, values, variances)
-        self.triples = [self._joined_triples(pair) for pair in self._shared]
-        self._lay_start()
-
-    def _parts_of(self, names: Columns) -> list[Columns]:
-        """The columns of a set, block by block."""
-        found: dict[Columns, list[str]] = {}
-        for name in names:
-            found.setdefault(self._block_of[name].columns, []).append(name)
-        return [tuple(part) for part in found.values()]
-
-    def _lay_features(self, sets: Iterable[Columns]) -> None:
-        wanted: dict[Columns, None] = dict.fromkeys((name,) for name in self.schema.names)
-        wanted.update(dict.fromkeys(part for names in sets for part in self._parts_of(names)))
-        self.parts: dict[Columns, _Part] = {}
-        start = 0
-        for columns in sorted(wanted, key=lambda each: self._block_of[each[0]].place.start):
-            block, cells = self._block_of[columns[0]], self.schema.cells(columns)
-            place = slice(start, start + (width_of(cells) if len(block.columns) == 1 else cells))
-            self.parts[columns] = _Part(columns, block, place)
-            start = place.stop
-        self.width = start
-        self.spans = [self._span(block) for block in self.blocks if len(block.columns) > 1]
-        single = [(part.block.place, part.place) for part in self.parts.values() if len(part.block.columns) == 1]
-        self._single = ColumnFeatures(single, self.blocks[-1].place.stop, self.width)
-
-    def _span(self, block: Block) -> _Span:
-        """All features of a block, which are neighbours."""
-        own = [part for part in self.parts.values() if part.block is block]
-        sums = BlockSums(block, [part.columns for part in own])
-        return _Span(block, slice(own[0].place.start, own[-1].place.stop), sums)
-
-    def _narrowed(self, table: Table, parts: Sequence[Columns]) -> Table:
-        """Centred cells over parts of blocks, one along each axis, as features."""
-        alone = [len(self._block_of[part[0]].columns) == 1 for part in parts]
-        return narrowed(table, [axis for axis, own in enumerate(alone) if own])
-
-    def _add_column(self, name: str, column: KnownColumn) -> None:
-        place = self.parts[(name,)].place
-        fractions = column.counts / self.rows
-        self.first[place] = self._narrowed((fractions - fractions.mean()).astype(np.float32), [(name,)])
-        precisions = self.rows**2 / np.maximum(column.variances, 1e-12)
-        self.first_precision[place] = precisions if place.stop - place.start > 1 else precisions.mean()
-        self.column_numbers += len(fractions) - 1
-
-    def _add(self, names: Columns, values: Values, variances: Values) -> None:
-        cells = _padded(values) / self.rows
-        precision = float(self.rows**2 / variances.mean())
-        parts = self._parts_of(names)
-        order = [names.index(name) for part in parts for name in part]
-        shaped = np.transpose(cells, order).reshape([self.schema.cells(part) for part in parts]).astype(np.float32)
-        shaped = self._narrowed(shaped, parts)
-        places = [self.parts[part].place for part in parts]
-        if len(parts) == 1:
-            self.first[places[0]], self.first_precision[places[0]], self.joint[places[0]] = shaped, precision, True
-        elif len(parts) == 2:
-            self.aim((places[0], places[1]), shaped, precision)
-            if (independent := self._independent(parts)) is not None:
-                tables = shaped, self._narrowed(independent, parts)
-                self.pairs.append(_Pair(names, (places[0], places[1]), *tables, precision, values.size))
-        elif len(parts) == 3:
-            one, two, three = np.argsort(shaped.shape, kind="stable")  # the fewer cells of two columns, the less work
-            table = np.transpose(shaped, (one, two, three)).reshape(-1, shaped.shape[three])
-            self._shared.setdefault((parts[one], parts[two]), []).append((places[three], table, precision))
-        else:
-            return  # tables of four and more blocks are not fitted
-        self.numbers += values.size
-
-    def _joined_triples(self, pair: tuple[Columns, Columns]) -> _Triples:
-        """All triples that share these two parts."""
-        places, tables, precisions = zip(*self._shared[pair], strict=True)
-        others = np.concatenate([np.arange(place.start, place.stop) for place in places])
-        each = np.repeat(np.asarray(precisions, np.float32), [table.shape[1] for table in tables])
-        return _Triples((self.parts[pair[0]].place, self.parts[pair[1]].place), others, np.hstack(tables), each)
-
-    def expect(self, pair: Columns, error: float) -> None:
-        """Take a pair of blocks that was not measured for independent, give or take this error; no residual counts."""
-        parts = self._parts_of(pair)
-        table = self._independent(parts)
-        if table is not None:
-            places = self.parts[parts[0]].place, self.parts[parts[1]].place
-            precision = SEEN * (HALF * table.size * self.rows / max(error, 1e-3)) ** 2
-            self.aim(places, self._narrowed(table, parts), precision)
-
-    def _independent(self, parts: Sequence[Columns]) -> Table | None:
-        """The centred cells of two independent columns; None if these are not two known columns, each in a block."""
-        if len(parts) != 2 or any(len(part) > 1 or part[0] not in self.known for part in parts):
-            return None
-        first, second = (self.known[part[0]].probabilities for part in parts)
-        table: Table = np.multiply.outer(first - first.mean(), second - second.mean()).astype(np.float32)
-        return table
-
-    def aim(self, places: tuple[slice, slice], table: Table, precision: float) -> None:
-        """Take features as the target of two parts."""
-        one, other = places
-        self.target[one, other], self.target[other, one] = table, table.T
-        self.precision[one, other] = self.precision[other, one] = precision
-
-    def _lay_start(self) -> None:
-        """Log-probabilities of independent columns in every block; impossible cells have none."""
-        logs = []
-        closed = []
-        for block in self.blocks:
-            table = np.ones(())
-            for name in block.columns:
-                size = self.schema[name].size
-                known = self.known.get(name)
-                table = np.multiply.outer(table, np.full(size, 1 / size) if known is None else known.probabilities)
-            shut = self._closed(block)
-            flat = np.where(shut, 0.0, table.reshape(-1))
-            logs.append(np.log(np.maximum(flat / flat.sum(), 1e-12)))
-            closed.append(shut)
-        self.logs = np.concatenate(logs).astype(np.float32)
-        self.closed = np.concatenate(closed)
-        self.runs = BlockRuns([block.cells for block in self.blocks])
-
-    def _closed(self, block: Block) -> NDArray[np.bool_]:
-        """Which cells of a block are impossible."""
-        shut = np.zeros(block.shape, np.bool_)
-        for columns, mask in self.schema.zeros:
-            if set(columns) <= set(block.columns):
-                sizes = zip(block.columns, block.shape, strict=True)
-                shut |= mask.reshape([size if name in columns else 1 for name, size in sizes])
-        return shut.reshape(-1)
-
-    def features(self, tables: Table, made: Table) -> None:
-        """Write the centred cells of all parts, component by component."""
-        self._single.forward(tables, made)
-        for span in self.spans:
-            span.sums.forward(tables[:, span.block.place], made[:, span.place])
-
-    def pull_back(self, gradient: Table, pulled: Table) -> None:
-        """Write the gradient with respect to tables, from that with respect to features: the transpose of it."""
-        self._single.backward(gradient, pulled)
-        for span in self.spans:
-            span.sums.backward(gradient[:, span.place], pulled[:, span.block.place])
-
-
-def _padded(values: Values) -> Values:
-    """The centred cells of these coefficients: the constant along each axis is zero."""
-    whole = np.zeros([size + 1 for size in values.shape])
-    whole[tuple(slice(1, None) for _ in values.shape)] = values
-    return backward(whole)
+def _averaged(problem: MixtureEvidence, fits: Sequence[tuple[Table, Table]]) -> Components:
+    """The mean of fits, of which each has the weights and tables of its components; and its residual."""
+    weights: Table = np.concatenate([weights for weights, _ in fits]) * np.float32(1 / len(fits))
+    tables = np.concatenate([tables for _, tables in fits])
+    features: Table = np.empty((len(weights), problem.width), np.float32)
+    problem.features(tables, features)
+    residual = problem.misfit(features, weights)[2] / max(problem.numbers, 1)
+    return Components(weights, tuple((block.columns, tables[:, block.place]) for block in problem.blocks), residual)
 
 
 class _Descent:
@@ -340,8 +145,8 @@ class _Descent:
     asking for new memory takes longer than most of the arithmetic.
     """
 
-    def __init__(self, problem: _Problem, count: int) -> None:
-        rng = np.random.default_rng(0)
+    def __init__(self, problem: MixtureEvidence, count: int, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
         self._problem = problem
         self._logits = problem.logs + SPREAD * rng.standard_normal((count, len(problem.logs)), dtype=np.float32)
         self._logits[:, problem.closed] = SHUT
@@ -355,12 +160,12 @@ class _Descent:
         self._features: Table = np.empty((count, problem.width), np.float32)
         self._spare = [np.empty((min(size, count), len(problem.logs)), np.float32) for _ in range(2)]
 
-    def run(self, planned: Planned, progress: Callable[[float, float], None] | None) -> Components:
-        """Lower the penalty stage by stage until residuals are at noise level; then polish.
+    def run(self, planned: Planned, progress: Callable[[float, float], None] | None) -> tuple[Table, Table]:
+        """Lower the penalty stage by stage until residuals are at noise level; then polish. Returns weights and tables.
 
         `progress` hears the part that is done, if every stage is needed, and the residual.
         """
-        penalty, rate, residual = planned.start, RATE, 0.0
+        penalty, rate = planned.start, RATE
         for stage in range(1, planned.stages + 1):
             for _ in range(EACH):
                 residual = self._step(penalty, rate)
@@ -369,22 +174,19 @@ class _Descent:
             if residual <= TARGET or stage == planned.stages or not self._problem.numbers:
                 break
             penalty, rate = penalty * FALL, max(SLOWEST, rate * SLOWER)
-        residual = self._polish(penalty)
+        self._polish(penalty)
         lengths = Lengths()
         for _ in range(planned.rounds if self._problem.pairs else 0):
             self._lengthen(lengths)
             self._polish(penalty)
-        weights = self._normalised()
-        if planned.rounds and self._problem.pairs:
-            for pair in self._problem.pairs:
-                self._problem.aim(pair.places, pair.measured, pair.precision)
-            residual = self._misfit(self._features, weights)[2] / self._problem.numbers
-        listed = tuple((block.columns, self._tables[:, block.place]) for block in self._problem.blocks)
-        return Components(weights, listed, residual, penalty)
+        for pair in self._problem.pairs:
+            self._problem.aim(pair.places, pair.measured, pair.precision)
+        return self._normalised(), self._tables
 
-    def _polish(self, penalty: float) -> float:
-        """Ever smaller steps at the last penalty; returns the mean squared residual over variance."""
-        return [self._step(penalty, SLOWEST * (1 - step / POLISH)) for step in range(POLISH)][-1]
+    def _polish(self, penalty: float) -> None:
+        """Ever smaller steps at the last penalty."""
+        for step in range(POLISH):
+            self._step(penalty, SLOWEST * (1 - step / POLISH))
 
     def _lengthen(self, lengths: Lengths) -> None:
         """Aim beyond the measured pairs by what the penalty is estimated to take off them."""
@@ -414,7 +216,7 @@ class _Descent:
     def _step(self, penalty: float, rate: float) -> float:
         """One step of Adam; returns the mean squared residual over variance before it."""
         weights, strength = self._normalised(), np.float32(penalty * self._problem.rows)
-        pull, scores, squares = self._misfit(self._features, weights)
+        pull, scores, squares = self._problem.misfit(self._features, weights)
         self._steps += 1
         for chunk in self._chunks:
             scores[chunk] += self._descend(chunk, pull[chunk], strength * weights[chunk], strength, rate)
@@ -437,42 +239,6 @@ class _Descent:
         gradient *= tables
         self._adapt(self._logits[chunk], gradient, self._means[chunk], self._powers[chunk], rate)
         return scores
-
-    def _misfit(self, features: Table, weights: Table) -> tuple[Table, Table, float]:
-        """The gradients of the squared residuals with respect to features and weights, and their sum beyond columns."""
-        problem = self._problem
-        weighted = weights[:, None] * features
-        apart = weighted.T @ features - problem.target
-        pulled = problem.precision * apart
-        squares = float(np.vdot(pulled, apart)) / 2
-        towards = features @ pulled
-        scores: Table = np.einsum("kd,kd->k", features, towards) / 2
-        gradient: Table = np.multiply(weights[:, None], towards, dtype=np.float32)
-        single = weights @ features - problem.first
-        slope = problem.first_precision * single
-        squares += float(np.vdot(slope[problem.joint], single[problem.joint]))
-        gradient += weights[:, None] * slope
-        scores += features @ slope
-        for triples in problem.triples:
-            squares += self._misfit_of(triples, features, weights, gradient, scores)
-        return gradient, scores, squares
-
-    @staticmethod
-    def _misfit_of(triples: _Triples, features: Table, weights: Table, gradient: Table, scores: Table) -> float:
-        """Add the gradients of some triples; returns their squared residuals."""
-        one, two = triples.places
-        first, second, others = features[:, one], features[:, two], features[:, triples.others]
-        both = (first[:, :, None] * second[:, None, :]).reshape(len(features), -1)
-        weighted = weights[:, None] * others
-        apart = both.T @ weighted - triples.target
-        pulled = triples.precision * apart
-        towards = both @ pulled
-        scores += np.einsum("kc,kc->k", towards, others)
-        back = (weighted @ pulled.T).reshape(len(features), first.shape[1], second.shape[1])
-        gradient[:, triples.others] += weights[:, None] * towards
-        gradient[:, one] += np.matmul(back, second[:, :, None])[:, :, 0]
-        gradient[:, two] += np.matmul(first[:, None, :], back)[:, 0]
-        return float(np.vdot(pulled, apart))
 
     def _adapt(self, target: Table, slope: Table, mean: Table, power: Table, rate: float) -> None:
         """Move `target` against its slope, each number by about `rate`; `slope` is overwritten."""

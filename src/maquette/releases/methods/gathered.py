@@ -257,7 +257,7 @@ def fits_of(gathered: Gathered, max_cells: int, expected: Sequence[Columns] = ()
     planned = Planned.of(width, len(sizes))
     tree = growing(cells, linked, min(USUALLY, STEPPED // max(1, linked)))
     laid = laying_out(len(tables))
-    return [tree + laid, mixing(width, planned.components, planned.steps) + laid]
+    return [tree + laid, planned.fits * mixing(width, planned.components, planned.steps) + laid]
 
 
 def _finest(gathered: Gathered, fits: Iterable[Estimated]) -> Estimated:
@@ -367,5 +367,5 @@ def mixture_of(gathered: Gathered, *, count: int | None = None, told: Told | Non
         (name, *_) = columns  # columns of impossible combinations keep their levels, so a merged one is alone
         wide = table[:, groups[name]] * shares[name] if name in shares else table
         blocks.append((columns, wide.astype(np.float32)))
-    said = f"mixture: {len(fitted.weights)} components, residuals {fitted.residual:.2f}"
+    said = f"mixture: {len(fitted.weights):,} components, residuals {fitted.residual:.2f}"
     return Mixture(gathered.schema, fitted.weights, blocks), said
