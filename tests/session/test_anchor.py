@@ -223,3 +223,16 @@ def test_a_long_count_is_measured_as_asked() -> None:
     assert len(short.marginal.weight.terms) <= MOST_TERMS < len(long.marginal.weight.terms)
     assert short.from_half is not None
     assert long.from_half is None
+
+
+def test_what_does_not_depend_on_the_number_of_rows_has_the_least_of_psi_after_it() -> None:
+    """A count that depends on it has its whole share; so has everything that came before."""
+    with mq.Curator(table(), mq.Budget(rho=50.0, delta=1e-9)) as curator:
+        widths = session_of(curator)._knowledge.widths.anchored(3)
+        assert widths.account is not None
+        assert widths.account.division is shares.NOW
+        for number in range(1, 9):
+            share = widths.beta * shares.NOW.fresh(number, None, anchor=3)
+            assert widths.fresh(1, number, centred=True) == share
+            assert widths.fresh(1, number) == pytest.approx(share * (least(widths.k) if number > 3 else 1.0))
+            assert widths.fresh(4, number) == pytest.approx(widths.fresh(1, number) / 4)
