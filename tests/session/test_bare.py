@@ -63,6 +63,12 @@ def tables(session: mq.Session) -> set[tuple[str, ...]]:
     return {key for key in session._record.wholes if key != ANCHOR}
 
 
+def seen(condition: str) -> ProductView:
+    view = view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, condition)))
+    assert isinstance(view, ProductView)
+    return view
+
+
 def column(size: int) -> Schema:
     return Schema([mq.Integer("x", 0, size - 1)])
 
@@ -333,21 +339,42 @@ def test_every_bare_table_has_the_bound_of_its_own_moment() -> None:
     assert shared is not None
     for name in ("age", "hours"):
         key = whole_key("bare steps", (name,))
-        view = BareView(view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, f"{name} <= 5"))), key)  # type: ignore[arg-type]
+        view = BareView(seen(f"{name} <= 5"), key)
         table, moment = record.transcript.first(key), record.transcript.moment
         assert table is not None
         moments.append(table - shared)
         known = record.transcript.known_of(view, moment)
-        (own,), rows = np.atleast_1d(view.own(known[key].variance)), known[ANCHOR].variance
-        places = widths.places(SCHEMA, key)
-        assert widths.account is not None
-        share = NOW.fresh(record.wholes[key], None, places, record.wholes[ANCHOR]) * widths.beta
-        told = bare_within(SCHEMA, key, Doubt(share, K, table > shared), rows, known[key].variance)
-        (width,) = told.of(np.array([own]), np.atleast_1d(view.of_rows))
-        other = bare_within(SCHEMA, key, Doubt(share, K, table == shared), rows, known[key].variance)
-        assert session._knowledge.width(view, moment) == pytest.approx(width + 0.5)
-        assert other.of(np.array([own]), np.atleast_1d(view.of_rows))[0] != pytest.approx(width, rel=1e-4)
+        own, rows = known[key].variance, known[ANCHOR].variance
+        share = widths.beta * NOW.fresh(record.wholes[key], None, widths.places(SCHEMA, key), record.wholes[ANCHOR])
+        width, other = (
+            float(bare_within(SCHEMA, key, Doubt(share, K, after), rows, own).of(view.own(own), view.of_rows)) + 0.5
+            for after in (table > shared, table == shared)
+        )
+        assert session._knowledge.width(view, moment) == pytest.approx(width)
+        assert other != pytest.approx(width, rel=1e-4)
+        (said,) = numbers(session.ask(f"SELECT count(*) FROM t WHERE {name} <= 5"))
+        assert (said.high - said.low) / 2 == pytest.approx(width)
     assert moments[0] == 0 < moments[1]
+
+
+def test_cells_read_from_a_bare_table_are_those_of_single_questions() -> None:
+    """Values, variances and half-widths, the shared noise of the number of rows among them."""
+    _, session = opened()
+    for text in CUTS:
+        session.ask(text)
+    record, key = session._record, whole_key("bare steps", ("age",))
+    made = view_of(Marginal(SCHEMA, ["age"], mq.where(SCHEMA, "age < 4")))
+    assert isinstance(made, ProductView)
+    table, read = BareView(made, key), record.transcript.reader()
+    values, variances = table.look(read)
+    own = record.transcript.known_of(table)[key].variance
+    for age in range(4):
+        cell = BareView(seen(f"age = {age}"), key)
+        one, variance = cell.look(read)
+        assert values[age] == pytest.approx(float(one))
+        assert variances[age] == pytest.approx(float(variance))
+        assert table.own(own)[age] == pytest.approx(float(cell.own(own)))
+        assert table.of_rows[age] == pytest.approx(float(cell.of_rows))
 
 
 def test_what_was_not_promised_is_not_read_from_a_bare_table() -> None:
@@ -358,9 +385,7 @@ def test_what_was_not_promised_is_not_read_from_a_bare_table() -> None:
     record, key = session._record, whole_key("bare steps", ("age",))
 
     def width(condition: str, moment: int) -> float:
-        view = view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, condition)))
-        assert isinstance(view, ProductView)
-        return session._knowledge.width(BareView(view, key), moment)
+        return session._knowledge.width(BareView(seen(condition), key), moment)
 
     before = record.transcript.moment
     assert math.isfinite(width("age <= 4", before))
