@@ -23,7 +23,7 @@ from maquette.audit.reference.leaves import Additive
 from maquette.audit.reference.quiet import QuietNoise
 from maquette.audit.reference.universes import record, universe
 from maquette.audit.reference.weighing import And, Constant, Not, Product
-from maquette.query import Keys, LinearQuery, Lookup, Marginal, additive
+from maquette.query import Buckets, Keys, LinearQuery, Lookup, Marginal, additive
 
 QUESTIONS = 20_000
 PARTS = -(-QUESTIONS // PER_TABLE)
@@ -56,6 +56,7 @@ def test_every_sort_of_question_is_asked_of_every_door() -> None:
     }  # fmt: skip
     sorts = {"columns", "keys", "rawkeys", "contrasted", "residual", "parities", "marginal", "weighted marginal"}
     sorts |= {"bucketed marginal", "bucketed weighted marginal", "sum in SQL", "function of the histogram"}
+    sorts |= {"amounts", "sums of values", "products of values", "held less not held"}
     weights = ("and", "or", "not", "product", "additive", "distance", "listed", "constant", "condition", "cut")
     sorts |= {f"total of {weight}" for weight in weights}
     assert sorts <= set(found.kinds)
@@ -126,10 +127,14 @@ def test_a_negative_point_counts_no_cell_twice(how: str) -> None:
     assert np.abs(one - other).sum() <= 1
 
 
+BINNED = mq.Schema([mq.Integer("age", 0, 99), mq.Integer("pay", 0, 9_999, width=100)])
+
+
 @pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize("schema", [LONG, BINNED], ids=["levels", "values"])
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_hostile_question_moves_no_more_than_it_pays_for(trick: str) -> None:
-    found = _asked(Hostile(LONG, (42, 0), trick))
+def test_a_hostile_question_moves_no_more_than_it_pays_for(trick: str, schema: mq.Schema) -> None:
+    found = _asked(Hostile(schema, (42, 0), trick))
     assert found.sound, _told(found)
 
 
@@ -183,6 +188,21 @@ def test_the_reference_weighs_by_hand() -> None:
     huge = And(Constant(SMALL, 2.0**24), Not(half))
     assert huge.weigh((3, 0)) == 0
     assert huge.range((0, 0), 2**20) == (2**20, 2**20)
+
+
+@pytest.mark.thorough(fast=1)
+@pytest.mark.parametrize(
+    "accepts",
+    [
+        lambda self: len(self.parts) == 2,
+        lambda self: len(self.parts) == 2 and self.parts[0].negates(self.parts[1]),
+    ],
+    ids=["any two parts", "weights that are no predicates"],
+)
+def test_questions_alone_find_buckets_that_are_not_checked(monkeypatch: pytest.MonkeyPatch, accepts: Any) -> None:
+    """What a condition leaves out needs no check; everything else does."""
+    monkeypatch.setattr(Buckets, "_is_either_or", property(accepts))
+    assert any(not audit_batch(seed, doors=False).sound for seed in range(40, 52))
 
 
 PRICES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import maquette as mq
 from gate_tools import lose_no_more_than_charged, one_contribution, patched
 from maquette.audit.reference import ScriptedNoise
 from maquette.curator import Curator, compiled, factors
+from maquette.curator.compile import Compiler
 from maquette.curator.compiled import Multiplied
 from maquette.curator.engines import encoded
 from maquette.curator.factors import Factor
@@ -176,6 +178,22 @@ def test_a_price_covers_every_product_and_no_more(low: int, step: int) -> None:
     ):
         moves = ValueProducts(SCHEMA, pair).moves
         assert (moves.low, moves.high) == (min(0, *products), max(0, *products))
+
+
+def test_questions_that_multiply_other_numbers_have_other_names_also_at_the_wall() -> None:
+    """A name is what a recorded answer is found by; the order of the factors is no part of it."""
+    changed = [replace(GAIN, low=-19), replace(GAIN, high=98), replace(GAIN, centre=41), replace(GAIN, step=5)]
+    pairs: list[tuple[forms.Factor, forms.Factor]]
+    pairs = [(GAIN, SCORE), (GAIN, GAIN), (SCORE, SCORE), (GAIN, SIGN), (GAIN, LevelNumbers("a", (-2, 4)))]
+    pairs += [(one, SCORE) for one in changed]
+    holds = mq.where(SCHEMA, "a")
+    asked = [ValueProducts(SCHEMA, pair) for pair in pairs]
+    asked += [ValueProducts(SCHEMA, pairs[0], axes=["a"]), ValueProducts(SCHEMA, pairs[0], where=holds)]
+    names = [question.key for question in asked]
+    assert len(set(names)) == len(names)
+    compiler = Compiler(SCHEMA, values=True)
+    assert [compiler(question).key for question in asked] == names
+    assert ValueProducts(SCHEMA, (SCORE, GAIN)).key == names[0]
 
 
 @pytest.mark.parametrize(

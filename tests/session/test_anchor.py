@@ -19,6 +19,7 @@ from maquette.session.own import Direct
 from maquette.session.precision import shares
 from maquette.session.precision.anchor import half_width, least, own_variance
 from maquette.session.precision.bases import ANCHOR
+from maquette.session.precision.width import Widths
 from maquette.session.question import MOST_TERMS, Goal, Question, restored, stored
 
 KS = [shares.HALF.k, shares.NOW.k]  # of sessions that began before, and of those that begin now
@@ -223,3 +224,21 @@ def test_a_long_count_is_measured_as_asked() -> None:
     assert len(short.marginal.weight.terms) <= MOST_TERMS < len(long.marginal.weight.terms)
     assert short.from_half is not None
     assert long.from_half is None
+
+
+def test_what_does_not_depend_on_the_number_of_rows_has_the_least_of_psi_after_it() -> None:
+    """A count that depends on it has its whole share; so has everything that came before."""
+    with mq.Curator(table(), mq.Budget(rho=50.0, delta=1e-9)) as curator:
+        widths = session_of(curator)._knowledge.widths.anchored(3)
+        assert widths.account is not None
+        assert widths.account.division is shares.NOW
+        for number in range(1, 9):
+            share = widths.beta * shares.NOW.fresh(number, None, anchor=3)
+            assert widths.fresh(1, number, centred=True) == share
+            assert widths.fresh(1, number) == pytest.approx(share * (least(widths.k) if number > 3 else 1.0))
+            assert widths.fresh(4, number) == pytest.approx(widths.fresh(1, number) / 4)
+
+
+def test_each_by_itself_a_count_from_half_of_the_rows_has_the_noise_of_both() -> None:
+    widths = Widths(beta=0.05, simultaneous=False, gaussian=True)
+    assert widths.centred(40.0, 2.0, 1) == pytest.approx(scipy.stats.norm.isf(0.025) * math.sqrt(40.0 / 4 + 2.0))

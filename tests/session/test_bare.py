@@ -26,7 +26,7 @@ from maquette.schema import Schema
 from maquette.session.anchoring import DEARER, anchor_of
 from maquette.session.order import Flight, Order
 from maquette.session.precision.anchor import least
-from maquette.session.precision.bare_family import BareWithin, Doubt, bare_variance, bare_within
+from maquette.session.precision.bare_family import BareWithin, Doubt, _grouped, bare_variance, bare_within
 from maquette.session.precision.bare_view import BareView
 from maquette.session.precision.bases import ANCHOR, BARE, bare_kind, corner_key, ends_of, is_whole, plain, whole_key
 from maquette.session.precision.family import OWN, within
@@ -61,6 +61,12 @@ def opened(ledger: Any = None, *, noise: Any = None, **more: Any) -> tuple[mq.Cu
 
 def tables(session: mq.Session) -> set[tuple[str, ...]]:
     return {key for key in session._record.wholes if key != ANCHOR}
+
+
+def seen(condition: str) -> ProductView:
+    view = view_of(Marginal(SCHEMA, (), mq.where(SCHEMA, condition)))
+    assert isinstance(view, ProductView)
+    return view
 
 
 def column(size: int) -> Schema:
@@ -321,6 +327,84 @@ def test_a_bare_table_whose_number_of_rows_never_came_answers_nothing() -> None:
         assert one.guarantee is not None
         assert (one.high - one.low) / 2 <= ALPHA * ROWS * (1 + 1e-5)
     assert curator.ledger.spent()
+
+
+def test_every_bare_table_has_the_bound_of_its_own_moment() -> None:
+    """The one that comes in the charge of the number of rows has variances added up; one that comes later has psi."""
+    _, session = opened()
+    for text in CUTS:
+        session.ask(text)
+    record, widths, moments = session._record, session._knowledge.widths, []
+    shared = record.transcript.first(ANCHOR)
+    assert shared is not None
+    for name in ("age", "hours"):
+        key = whole_key("bare steps", (name,))
+        view = BareView(seen(f"{name} <= 5"), key)
+        table, moment = record.transcript.first(key), record.transcript.moment
+        assert table is not None
+        moments.append(table - shared)
+        known = record.transcript.known_of(view, moment)
+        own, rows = known[key].variance, known[ANCHOR].variance
+        share = widths.beta * NOW.fresh(record.wholes[key], None, widths.places(SCHEMA, key), record.wholes[ANCHOR])
+        width, other = (
+            float(bare_within(SCHEMA, key, Doubt(share, K, after), rows, own).of(view.own(own), view.of_rows)) + 0.5
+            for after in (table > shared, table == shared)
+        )
+        assert session._knowledge.width(view, moment) == pytest.approx(width)
+        assert other != pytest.approx(width, rel=1e-4)
+        (said,) = numbers(session.ask(f"SELECT count(*) FROM t WHERE {name} <= 5"))
+        assert (said.high - said.low) / 2 == pytest.approx(width)
+    assert moments[0] == 0 < moments[1]
+
+
+def test_cells_read_from_a_bare_table_are_those_of_single_questions() -> None:
+    """Values, variances and half-widths, the shared noise of the number of rows among them."""
+    _, session = opened()
+    for text in CUTS:
+        session.ask(text)
+    record, key = session._record, whole_key("bare steps", ("age",))
+    made = view_of(Marginal(SCHEMA, ["age"], mq.where(SCHEMA, "age < 4")))
+    assert isinstance(made, ProductView)
+    table, read = BareView(made, key), record.transcript.reader()
+    values, variances = table.look(read)
+    own = record.transcript.known_of(table)[key].variance
+    for age in range(4):
+        cell = BareView(seen(f"age = {age}"), key)
+        one, variance = cell.look(read)
+        assert values[age] == pytest.approx(float(one))
+        assert variances[age] == pytest.approx(float(variance))
+        assert table.own(own)[age] == pytest.approx(float(cell.own(own)))
+        assert table.of_rows[age] == pytest.approx(float(cell.of_rows))
+
+
+def test_what_was_not_promised_is_not_read_from_a_bare_table() -> None:
+    """Neither a question outside of its family, nor any question once more of it was measured."""
+    _, session = opened()
+    for text in CUTS:
+        session.ask(text)
+    record, key = session._record, whole_key("bare steps", ("age",))
+
+    def width(condition: str, moment: int) -> float:
+        return session._knowledge.width(BareView(seen(condition), key), moment)
+
+    before = record.transcript.moment
+    assert math.isfinite(width("age <= 4", before))
+    assert math.isinf(width("age IN (1, 3, 8)", before))
+    assert math.isinf(width("age BETWEEN 2 AND 8", before))
+    record.charge(Order({key: 10**15}, {}, {}), analyst="custodian")
+    assert math.isfinite(width("age <= 4", before))
+    assert math.isinf(width("age <= 4", record.transcript.moment))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [8, 16, 33])
+def test_weights_and_variances_of_a_family_are_only_rounded_up(kind: Any, size: int) -> None:
+    weights, variances, counts = _grouped(column(size), whole_key(kind, ("x",)))
+    told = bare_questions_of(column(size), kind, "x")
+    for found, exact in ((weights, np.abs(told.rows)), (variances, told.own)):
+        rounded = np.sort(np.repeat(found, counts.astype(int)))
+        assert (rounded >= np.sort(exact) * (1 - 1e-12)).all()
+        assert counts.sum() == len(exact)
 
 
 def test_keys_of_bare_tables_are_their_own() -> None:

@@ -12,7 +12,7 @@ import maquette as mq
 from maquette.query import Marginal
 from maquette.session.answering import Settled
 from maquette.session.knowledge import Knowledge
-from maquette.session.question import Goal
+from maquette.session.question import Goal, everyone
 
 SCHEMA = mq.Schema([mq.Integer("age", 0, 5), mq.Boolean("smoker"), mq.Category("town", ["a", "b", "c"])])
 CONDITIONS = [
@@ -76,3 +76,22 @@ def test_an_unknown_goal_is_looked_for_again_only_when_something_was_measured(mo
         settled = session._knowledge.state(goal)
         assert settled is not None
         assert settled == earliest(session._knowledge, goal)
+
+
+def test_what_is_known_of_all_rows_is_kept_for_a_moment_and_never_for_now() -> None:
+    """A share of the rows as the parts have it now, after each of several charges."""
+    rng = np.random.default_rng(5)
+    rows = {"age": rng.integers(0, 6, 900), "smoker": rng.random(900) < 0.3, "town": rng.choice(["a", "b", "c"], 900)}
+    goals, said = (Goal(Marginal(SCHEMA, (), mq.where(SCHEMA, "smoker"))), everyone(SCHEMA)), set[float]()
+    with curator_of(SCHEMA, rows, GAUSSIAN, SeededNoise(1)) as curator:
+        session = mq.online(curator, alpha=0.2, simultaneous=False, warm_start="none")
+        session.ask("smoker")
+        kept = Knowledge(session._record, session._knowledge.widths, 1e-3)  # nothing is as precise as that
+        for alpha in (0.1, 0.05, 0.02):
+            mq.online(curator, alpha=alpha, simultaneous=False, warm_start="none").ask("smoker")
+            anew = Knowledge(session._record, session._knowledge.widths, 1e-3)
+            (top, bottom, bounds), again = (known.numbers(goals).ratio(*goals) for known in (kept, anew))
+            assert (float(top.values), float(bottom.values)) == (float(again[0].values), float(again[1].values))
+            assert [float(end) for end in bounds] == [float(end) for end in again[2]]
+            said.add(float(bottom.values))
+    assert len(said) > 1

@@ -251,7 +251,7 @@ class _Batch:
                 self.fault(door, form, f"cell {cell} is {value}/{grid}, expected {least} to {most}")
         outside = [row for row in self.candidates[id(form)] if not form.within(row, TOLERANCE)]
         if outside:
-            self.fault(door, form, f"accepted, though {outside[0]} weighs less than 0 or more than 1")
+            self.fault(door, form, f"accepted, though {outside[0]} weighs too little or too much, or is in two buckets")
 
     def _check_every_move(self, relation: str, asked: Asked, event: Any) -> None:
         """By the reference: no unit of these records that is added, removed or changed moves more than was priced."""

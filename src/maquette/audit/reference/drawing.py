@@ -13,6 +13,7 @@ from maquette.audit.reference.conditions import Condition
 from maquette.audit.reference.forms import (
     Columns,
     Contrasted,
+    Difference,
     Form,
     KeyTable,
     ParityTable,
@@ -63,6 +64,7 @@ class Drawing:
             (self._keys, 0.08),
             (self._raw_keys, 0.04),
             (self._contrasts, 0.10),
+            (self._sides, 0.03),
             (self._residual, 0.03),
             (self._parities, 0.05),
         )
@@ -187,6 +189,20 @@ class Drawing:
         table = Table(self.schema, tuple(self._names(1, 2)), self.weight(1) if self.rng.random() < 0.3 else None)
         extreme = self.rng.random() < 0.2
         return Contrasted(table, tuple(self._matrix(size, extreme) for size in table.shape))
+
+    def _sides(self) -> Form:
+        """A condition and what it leaves out; sometimes something else, which is then refused or no less disjoint."""
+        rng = self.rng
+        held: Weight = Condition(
+            self.schema, self._condition(int(rng.integers(0, 3))), as_text=bool(rng.random() < 0.5)
+        )
+        if rng.random() < 0.3:
+            held = self._leaf(many=False)
+        out: Weight = Not(held)
+        if rng.random() < 0.2:
+            out = held if rng.random() < 0.3 else Not(self._leaf(many=False))
+        table = Table(self.schema, (Parts("sides", (out, held)),), None)
+        return Difference(table, (np.array([[-1, 1]]),)) if rng.random() < 0.7 else table
 
     def _matrix(self, size: int, extreme: bool) -> np.ndarray:
         rows = int(self.rng.integers(1, 4))

@@ -61,7 +61,7 @@ class Form(ABC):
         return math.prod(self.shape)
 
     def within(self, record: Record, tolerance: float) -> bool:
-        """Whether the record's weight is allowed: in [0, 1], up to a tolerance."""
+        """Whether the record may be asked about like this: its weight is in [0, 1], up to a tolerance."""
         return True
 
 
@@ -158,6 +158,12 @@ class Parts:
         labels = tuple(f"part {i}" for i in range(len(self.parts)))
         return Buckets(self.name, labels, tuple(part.build() for part in self.parts))
 
+    def divides(self, record: Record, tolerance: float) -> bool:
+        """Whether every bucket holds the record or does not, up to a tolerance, and one of them does at most."""
+        weights = [(part.weigh(record), part.error + Fraction(tolerance)) for part in self.parts]
+        certain = all(min(abs(weight), abs(1 - weight)) <= room for weight, room in weights)
+        return certain and sum(weight * 2 > 1 for weight, _ in weights) <= 1
+
 
 @dataclass(frozen=True, eq=False)
 class Table(Form):
@@ -204,7 +210,9 @@ class Table(Form):
         return merged(columns, *parts, {} if self.weight is None else self.weight.levels())
 
     def within(self, record: Record, tolerance: float) -> bool:
-        """See `Form`."""
+        """See `Form`; and whether it lies in one bucket of every axis at most, and there for sure."""
+        if not all(axis.divides(record, tolerance) for axis in self.axes if isinstance(axis, Parts)):
+            return False
         return self.weight is None or _within(self.weight, record, tolerance)
 
 
@@ -327,6 +335,16 @@ class Contrasted(Form):
     def within(self, record: Record, tolerance: float) -> bool:
         """See `Form`."""
         return self.table.within(record, tolerance)
+
+
+@dataclass(frozen=True, eq=False)
+class Difference(Contrasted):
+    """What is held less what is not, of a table with these two buckets: how sessions count from half of the rows."""
+
+    @property
+    def kind(self) -> str:
+        """See `Form`."""
+        return "held less not held"
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ Their values are not checked. A door may refuse them, or answer within its charg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -205,6 +205,45 @@ class _ChangingShape(Marginal):
         return 1
 
 
+class _ChangingFactor(forms.ValueSteps):
+    """Has another centre, far from all values, every time but the first that it is read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "centre":
+            return super().__getattribute__(name)
+        facts = self.__dict__
+        facts["looks"] = facts.get("looks", 0) + 1
+        return facts["centre"] if facts["looks"] == 1 else -(2**24)
+
+
+class _Little(int):
+    """A whole number that passes for a small one wherever it is compared."""
+
+    def __abs__(self) -> int:
+        return 1
+
+    __neg__ = __abs__
+
+    def __lt__(self, other: object) -> bool:
+        return True
+
+    __le__ = __ge__ = __lt__
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+
+class _Multiplied:
+    """Products of factors that are made anew whenever the question is asked."""
+
+    def __init__(self, make: Callable[[], Sequence[forms.Factor]]) -> None:
+        self._make = make
+
+    @property
+    def form(self) -> Any:
+        return forms.ValueProducts(self._make(), (), forms.Products([(1.0, {})]))
+
+
 def _lying_bounds(schema: Schema, target: Record) -> Any:
     position, name = _first(schema)
     plain = LinearQuery.product(schema, {name: np.arange(schema[name].size) == target[position]})
@@ -234,6 +273,32 @@ def _changing_shape(schema: Schema, target: Record) -> Any:
     return _ChangingShape(schema, [_first(schema)[1]])
 
 
+def _valued(schema: Schema) -> forms.ValueSteps:
+    """A factor of the first column that has values beside its levels; of the first one, to be refused, if none has."""
+    column = next((column for column in schema if column.value_grid is not None), schema.columns[0])
+    grid = column.value_grid
+    return forms.ValueSteps(column.name, *((grid.low, grid.high, grid.low, 1) if grid else (0, 1, 0, 1)))
+
+
+def _changing_factors(schema: Schema, target: Record) -> Any:
+    plain = _valued(schema)
+    step = max(1, (plain.high - plain.low) >> 10) | 1
+    facts = plain.column, plain.low, plain.high, plain.centre, step
+    return _Multiplied(lambda: [_ChangingFactor(*facts) for _ in range(2)])
+
+
+def _little_numbers(schema: Schema, target: Record) -> Any:
+    position, name = _first(schema)
+    numbers = tuple(_Little(2**40 * (level == target[position])) for level in range(schema[name].size))
+    return _Multiplied(lambda: [_valued(schema), forms.LevelNumbers(name, numbers)])
+
+
+def _little_steps(schema: Schema, target: Record) -> Any:
+    plain = _valued(schema)
+    steps = forms.ValueSteps(plain.column, *map(_Little, (-(2**30), 2**30, 0, 1)))
+    return _Multiplied(lambda: [steps, steps])
+
+
 TRICKS: dict[str, Callable[[Schema, Record], Any]] = {
     "keys rewritten": _keys_rewritten,
     "keys replaced": _keys_replaced,
@@ -249,4 +314,7 @@ TRICKS: dict[str, Callable[[Schema, Record], Any]] = {
     "light gains": _light_gains,
     "changing shape": _changing_shape,
     "changing numbers": _changing_numbers,
+    "changing factors": _changing_factors,
+    "little numbers": _little_numbers,
+    "little steps": _little_steps,
 }
