@@ -117,6 +117,9 @@ def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:
     inner = node.this if isinstance(node, exp.Alias) else node
     if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
         work.source.refuse(node, "* in the select list is", ROWS)
+    if isinstance(inner, exp.EQ) and isinstance(inner.this, exp.Column) and inner.expression.find(exp.AggFunc):
+        named = inner.this.name
+        work.source.refuse(node, f"{named} = before an aggregate is", f"a title stands after it: ... AS {named}")
     if isinstance(node, exp.Alias):
         if not writable(node.alias):
             work.source.refuse(node, "a title with a NUL is", "name the column by letters")
