@@ -45,8 +45,8 @@ SECTIONS = (
         "Conditions",
         "=, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, IS NULL, AND, OR, NOT, and any expression on columns and "
         "literals. It is evaluated on the declared levels. Names take double quotes or backticks. ~ and "
-        "regexp_matches look for a pattern anywhere; SIMILAR TO with % _ . in its pattern is refused, because databases "
-        "read it in different ways. A condition that cuts through a bin is refused, or answered "
+        "regexp_matches look for a pattern anywhere; SIMILAR TO with % _ . in its pattern is refused: databases read "
+        "it in different ways. A condition that cuts through a bin is refused, or answered "
         "between the two cuts around it (cuts = between; counts only).",
         (
             "SELECT count(*) FROM people WHERE age BETWEEN 20 AND 39 AND region IN ('north', 'south')",
