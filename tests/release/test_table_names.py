@@ -91,3 +91,16 @@ def test_a_file_with_a_name_that_cannot_be_is_refused(tmp_path: Path) -> None:
     release.save(tmp_path / "odd.maq")
     with pytest.raises(DataError, match="certificate lacks a number or a text, or has an invalid one"):
         mq.Release.load(tmp_path / "odd.maq")
+
+
+def test_a_prompt_knows_the_name_of_its_file(tmp_path: Path) -> None:
+    source, schema = written(tmp_path, "my people.csv"), tmp_path / "s.toml"
+    schema.write_text(SCHEMA.dumps(), encoding="utf-8")
+    online = ["online", str(source), "--schema", str(schema), "--epsilon", "9", "--delta", "1e-9", "--alpha", "0.2"]
+    online += ["--rows", "100", "--ledger", str(tmp_path / "l")]
+    runner = CliRunner()
+    told = runner.invoke(app, online, input="SELECT count(*) FROM my_people\n")
+    assert told.exit_code == 0
+    told = runner.invoke(app, [*online, "--table", "staff"], input="SELECT count(*) FROM my_people\n")
+    assert told.exit_code == 1
+    assert "this is about 'staff'" in told.output

@@ -42,9 +42,7 @@ def release(
         typer.Option(help="Column that synthetic rows will be used to predict: its tables get more of the budget."),
     ] = None,
     start: options.StartFile = None,
-    table: Annotated[
-        str | None, typer.Option(help="Name of the table in questions (default: the name of the file).")
-    ] = None,
+    table: options.TableName = None,
     check: Annotated[
         bool, typer.Option(help="Use 4% of the price to certify how far the finished model is from the rows.")
     ] = True,
@@ -106,7 +104,7 @@ def release(
             curator.count_cut(cap=cut_cap, epsilon=cut_epsilon)
         workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)), sums=sums or ())
         settings: dict[str, Any] = {} if target is None else {"target": target}
-        settings |= {"check": check, "start": start, "table": table or curator.table_name or options.table_name(source)}
+        settings |= {"check": check, "start": start, "table": options.called(source, table, curator)}
         made = mq.release(curator, workload, method=method, epsilon=spend, **settings)
         digest = made.save(out)
         remaining = curator.remaining

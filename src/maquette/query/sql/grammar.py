@@ -529,7 +529,7 @@ def _unquoted(text: str, names: Sequence[str]) -> str:
     """Advice for a text that cannot be read because a name needs quotes and has none."""
     folded = text.casefold()
     signed = [name for name in names if name.casefold() in folded and not re.fullmatch(r"\w+", name)]
-    bare = [identifier(name) for name in signed if identifier(name) not in text]
+    bare = [identifier(name) for name in signed if identifier(name) not in text and f"`{name}`" not in text]
     return f"a name with spaces or signs takes double quotes: {', '.join(bare[:3])}" if bare else ""
 
 
