@@ -369,7 +369,7 @@ def test_a_release_of_a_spent_budget_says_that_nothing_remains() -> None:
     if (left := curator.remaining.units) > 0:
         curator.measure(Marginal(schema, ("smoker",)), units=left)
     spent = curator.spent.units
-    with pytest.raises(mq.BudgetExceeded, match="nothing remains of the budget. Nothing was charged") as refused:
+    with pytest.raises(mq.BudgetExceeded, match=r"nothing remains of the budget\. Nothing was charged") as refused:
         mq.release(curator, mq.marginals(schema, k=1))
     assert refused.value.remaining == 0.0
     assert curator.spent.units == spent

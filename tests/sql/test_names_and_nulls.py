@@ -72,6 +72,18 @@ JOINED = [
     "ON g.town = t.code",
     "SELECT t.name, sum(g.n * t.w) AS s, count(t.w) AS k FROM (SELECT age, count(*) AS n FROM people GROUP BY age) g "
     "JOIN towns t USING (age) WHERE n > 2 GROUP BY t.name",
+    # a public table first, or alone
+    "WITH g AS (SELECT town, count(*) AS n FROM people GROUP BY town) SELECT t.name, g.n FROM towns t JOIN g "
+    "ON g.town = t.code",
+    "SELECT t.name, g.n FROM towns t LEFT JOIN (SELECT town, count(*) AS n FROM people WHERE town = 'a' GROUP BY town) "
+    "g ON g.town = t.code",
+    "SELECT count(*) AS n, count(w) AS k, max(name) AS m FROM towns",
+    "SELECT * FROM towns WHERE code > 'a'",
+    # FILTER of answered groups
+    f"SELECT sum(n) FILTER (WHERE age > 1) AS s, count(*) FILTER (WHERE n > 4) AS k, avg(n) FILTER (WHERE age > 7) "
+    f"AS a FROM ({BY_AGE}) q",
+    f"SELECT age > 1 AS old, max(n) FILTER (WHERE age <> 3) AS m FROM ({BY_AGE}) q GROUP BY 1 "
+    "HAVING sum(n) FILTER (WHERE age = 0) IS NULL",
     # a SELECT about subqueries alone
     "SELECT (SELECT count(*) FROM people WHERE smoker) * 1.0 / (SELECT count(*) FROM people) AS share",
     "SELECT (SELECT sum(age) FROM people), (SELECT count(*) FROM people WHERE town = 'a') AS n, 'x' AS label",
@@ -81,6 +93,9 @@ JOINED = [
     "SELECT median(CASE WHEN smoker THEN age END) AS m, quantile_disc(nullif(age, 0), 0.1) AS q FROM people",
 ]
 REFUSED = {
+    "SELECT t.name, count(*) AS n FROM towns t JOIN people p ON p.town = t.code GROUP BY 1": (
+        "begin FROM with the private table"
+    ),
     "SELECT count(*) AS n FROM people WHERE town IN (SELECT code FROM towns)": "JOIN towns ON town = towns.code",
     "WITH g AS (SELECT age, count(*) AS n FROM people GROUP BY age) SELECT n FROM g JOIN towns ON g.age = towns.code": (
         "JOIN on integer and text"

@@ -131,7 +131,8 @@ SECTIONS = (
     Section(
         "Public tables",
         "JOIN or LEFT JOIN of a lookup on its unique key renames levels; its numbers are clamped to declared bounds. "
-        "JOIN drops rows whose key it lacks. A second private table is not joined.",
+        "JOIN drops rows whose key it lacks. A public table alone may be selected from, free of charge. A second "
+        "private table is not joined.",
         (
             "SELECT r.name, count(*) AS n FROM people p LEFT JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT r.name, avg(p.age) AS a FROM people p JOIN regions r ON p.region = r.code GROUP BY 1",
