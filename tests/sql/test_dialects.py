@@ -68,6 +68,12 @@ EQUAL = {
         "SELECT region, count(*) FROM people GROUP BY region"
     ),
     "SELECT region, count() FROM people GROUP BY 1 LIMIT ALL": "SELECT region, count(*) FROM people GROUP BY region",
+    "SELECT CAST(seen AS VARCHAR(7)) AS m, region::char(2) AS r, count(*) FROM people GROUP BY 1, 2": (
+        "SELECT strftime(seen, '%Y-%m') AS m, left(region, 2) AS r, count(*) FROM people GROUP BY 1, 2"
+    ),
+    "SELECT count(*) FROM people WHERE TRY_CAST(region AS NVARCHAR(3)) = N'nor' OR CAST(visits AS VARCHAR(9)) = '3'": (
+        "SELECT count(*) FROM people WHERE left(region, 3) = 'nor' OR visits = 3"
+    ),
     "SELECT COUNT_BIG(*) FROM people": "SELECT count(*) FROM people",
     "SELECT count(*) FROM people WHERE region !~ 'th$' OR region !~* 'NORTH'": (
         "SELECT count(*) FROM people WHERE region <> 'north' "
@@ -155,6 +161,9 @@ ADVISED = {
     "SELECT quantile_cont(age, [0.25, 0.5]) FROM people": "one quantile at a time",
     "SELECT sum(age / visits) FROM people": r"nullif\(x, 0\)",
     "SELECT * FROM (SELECT region FROM people) PIVOT (count(*) FOR region IN ('north'))": r"count\(\*\) FILTER",
+    "SELECT count(*) FROM people # all": "a comment begins with --",
+    "SELECT region, to_char(count(*), '999,999') FROM people GROUP BY 1": "the function to_char",
+    "SELECT count(*)::varchar(9) FROM people": "the function left of a noisy number",
     "DESCRIBE people": "the columns are age",
     "SHOW TABLES": "the columns are age",
     "EXPLAIN SELECT count(*) FROM people": r"session.explain\(text\)",

@@ -20,6 +20,7 @@ _CODES_OF_MYSQL = "Yymdbj"  # its %V counts weeks from Sunday
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "ISOWEEK", "DAY"}
 MOMENT = "moment"  # marks a column that was cast to a moment and is now cast to a day
 _DOUBLES = {"FLOAT64"}
+_TEXTS = {"VARCHAR", "TEXT", "CHAR", "NVARCHAR", "NCHAR"}
 _FRACTIONAL = (
     *(exp.Avg, exp.Median, exp.Quantile, exp.PercentileCont, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance),
     *(exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.Div, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow),
@@ -57,9 +58,10 @@ def _written(moment: Any, pattern: str) -> Any | None:
 
 
 def _to_char(node: Any) -> Any | None:
-    pattern = _text(node.args.get("format"))
+    pattern, unknown = _text(node.args.get("format")), exp.Anonymous(this="to_char", expressions=[node.this])
+    unknown.meta.update(node.meta)
     if pattern is None:
-        return None
+        return unknown
     parts: list[Any] = []
     for piece in re.split(r'("[^"]*"|(?<![A-Za-z])Q(?![A-Za-z])|(?<=MM|YY)Q(?![A-Za-z]))', pattern):
         if piece == "Q":
@@ -70,7 +72,7 @@ def _to_char(node: Any) -> Any | None:
         elif piece:
             parts.append(_of_codes(node.this, piece))
     if None in parts or all(isinstance(part, exp.Literal) for part in parts):
-        return None
+        return unknown
     return exp.Paren(this=reduce(lambda a, b: exp.DPipe(this=a, expression=b, safe=True), parts))
 
 
@@ -142,7 +144,9 @@ def _any(node: Any) -> Any | None:
 
 
 def _cast(node: Any) -> Any | None:
-    """A column of dates, or midnight, is no other moment as a timestamp; FLOAT64 is a DOUBLE."""
+    """A column of dates, or midnight, is no other moment as a timestamp; FLOAT64 is a DOUBLE; VARCHAR(3) cuts."""
+    if (cut := _cut_text(node)) is not None:
+        return cut
     if str(node.to.args.get("kind") or "").upper() in _DOUBLES:
         return exp.Cast(this=node.this, to=exp.DataType.build("DOUBLE"))
     day = (_text(node.this) or "").strip()
@@ -154,6 +158,15 @@ def _cast(node: Any) -> Any | None:
     day_of = exp.Cast(this=inner, to=exp.DataType.build("DATE"))
     day_of.meta[MOMENT] = midnight is None
     return day_of
+
+
+def _cut_text(node: Any) -> Any | None:
+    """CAST(x AS VARCHAR(3)) has 3 letters everywhere but in DuckDB, which reads past the number."""
+    lengths = [part.this for part in node.to.expressions]
+    if str(node.to.this.name) not in _TEXTS or len(lengths) != 1 or not isinstance(lengths[0], exp.Literal):
+        return None
+    whole = type(node)(this=node.this, to=exp.DataType.build("VARCHAR"))
+    return exp.Left(this=whole, expression=exp.Literal.number(str(lengths[0].this)))
 
 
 def _whole(node: Any) -> Any | None:
@@ -372,5 +385,7 @@ _RULES: dict[type[Any], Callable[[Any], Any | None]] = {
     exp.Sub: _later,
     exp.DateDiff: _between_days,
     exp.Nvl2: _nvl2,
+    exp.TryCast: _cut_text,
+    exp.National: lambda node: exp.Literal.string(str(node.this)),
     exp.GroupingId: lambda node: exp.Grouping(expressions=node.expressions),
 }

@@ -55,6 +55,14 @@ class _Tokenizer(DuckDB.Tokenizer):
     IDENTIFIERS: ClassVar = ['"', "`"]
 
 
+class _Parser(_DIALECT.parser_class):  # type: ignore[name-defined,misc]
+    """DuckDB's grammar; the length of VARCHAR(3) is kept, which DuckDB reads past and `dialects` does not."""
+
+    TYPE_CONVERTERS: ClassVar = {
+        kind: rule for kind, rule in _DIALECT.parser_class.TYPE_CONVERTERS.items() if kind != exp.DType.TEXT
+    }
+
+
 _TOKENIZER = _Tokenizer(dialect=_DIALECT)
 _WRITE = "write the value into the text"
 _INNER = "ask two questions: what an inner one answers can be written as a number, as in age > 40 or IN (1, 2)"
@@ -202,6 +210,7 @@ MOST_NODES = 10_000  # of one expression, with the columns of a subquery written
 MOST_GROWTH = 1_000  # times that replace may lengthen a text
 MOST_COPIES = 256  # of a part, by lists and CASE inside one another; DuckDB writes the part out for each value
 _TYPES = {"BOOLEAN", "INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL", "VARCHAR", "TEXT", "DATE"}
+_TYPES |= {"CHAR", "NCHAR", "NVARCHAR"}
 
 
 class Source:
@@ -235,7 +244,7 @@ class Source:
             what = f"more than {MOST_LOOSE} JOINs without ON or USING"
             raise _refusal(f"{what} are", _place(self.text, join.start), None, "write ON after each JOIN")
         try:
-            parser = _DIALECT.parser()
+            parser = _Parser(dialect=_DIALECT)
             whole = root is exp.Query
             trees = parser.parse(tokens, self.text) if whole else parser.parse_into(root, tokens, self.text)
         except ParseError as error:
@@ -499,8 +508,8 @@ def _select_instead(first: str, names: Sequence[str]) -> str:
 
 def _near(near: str, tokens: list[Token], detail: dict[str, Any]) -> str | None:
     """Advice for a text that cannot be read, by what stands there."""
-    if near == "[":
-        return _NAMES
+    if near in ("[", "#"):
+        return _NAMES if near == "[" else "a comment begins with --"
     place = [(token.line, token.col) for token in tokens]
     at = (detail.get("line"), detail.get("col"))
     before = tokens[place.index(at) - 1] if at in place[1:] else None

@@ -46,7 +46,8 @@ SECTIONS = (
         "=, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, IS NULL, AND, OR, NOT, and any expression on columns and "
         "literals. It is evaluated on the declared levels. Names take double quotes or backticks. ~ and "
         "regexp_matches look for a pattern anywhere; SIMILAR TO with % _ . in its pattern is refused: databases read "
-        "it in different ways. A condition that cuts through a bin is refused, or answered "
+        "it in different ways. / keeps fractions, // is whole division; CAST(x AS VARCHAR(3)) cuts to three letters. A "
+        "condition that cuts through a bin is refused, or answered "
         "between the two cuts around it (cuts = between; counts only).",
         (
             "SELECT count(*) FROM people WHERE age BETWEEN 20 AND 39 AND region IN ('north', 'south')",
