@@ -27,6 +27,9 @@ EQUAL = {
         None
     ),
     "SELECT age AS g, count(*) AS town FROM people GROUP BY 1 HAVING town > 18": None,
+    # a group that is shown twice
+    "SELECT town AS one, town AS two, count(*) AS n FROM people GROUP BY town": None,
+    "SELECT town AS one, age, town AS two, avg(age) AS a FROM people GROUP BY ALL": None,
     # count(expression) counts the rows on which it is not NULL
     "SELECT count(CASE WHEN smoker THEN town END) AS n, count(if(smoker, NULL, age)) AS m FROM people": None,
     "SELECT count(CASE WHEN smoker THEN town ELSE 'x' END) AS n, count(CASE smoker WHEN TRUE THEN 1 END) AS m "

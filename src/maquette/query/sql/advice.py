@@ -44,6 +44,7 @@ FUNCTIONS = {
     "log": "write ln(x) / ln(10)",
     **dict.fromkeys(("pad", "lpad", "rpad", "repeat", "translate", "regexpreplace", "unicode", "md5"), _TEXTS),
     "any": "write x LIKE 'a%' OR x LIKE 'b%'",
+    "all": "write x NOT IN (1, 2), or x > 1 AND x > 2",
     "tuple": "compare each column by itself: a = 1 AND b = 2",
     "regrslope": "the slope of y over x is covar_pop(y, x) / var_pop(x)",
     "regrintercept": "it is avg(y) - covar_pop(y, x) / var_pop(x) * avg(x)",

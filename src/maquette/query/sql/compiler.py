@@ -126,6 +126,9 @@ class Compiler:
             else:
                 return None
         titles = {output.title for output in outputs}
+        axes = [output.axis for output in outputs if output.kind == "group"]
+        if len(set(axes)) < len(axes):  # a group that is shown twice
+            return None
         if len(used) < len(measured) or not used or len(titles) < len(outputs):
             return None
         return replace(statement, outputs=tuple(outputs))
