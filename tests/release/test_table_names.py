@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +15,7 @@ from maquette.errors import DataError, QueryError
 from maquette.releases import plain_name
 
 SCHEMA = mq.Schema([mq.Boolean("smoker"), mq.Category("sex", ["f", "m"])])
-ROWS = {"smoker": [True, False] * 50, "sex": ["f"] * 60 + ["m"] * 40}
+ROWS: dict[str, list[Any]] = {"smoker": [True, False] * 50, "sex": ["f"] * 60 + ["m"] * 40}
 
 
 def written(folder: Path, name: str) -> Path:
