@@ -87,6 +87,14 @@ JOINED = [
     f"AS a FROM ({BY_AGE}) q",
     f"SELECT age > 1 AS old, max(n) FILTER (WHERE age <> 3) AS m FROM ({BY_AGE}) q GROUP BY 1 "
     "HAVING sum(n) FILTER (WHERE age = 0) IS NULL",
+    # IN of a public table
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT code FROM towns WHERE NAME = 'A')",
+    "SELECT age, count(*) AS n FROM people WHERE town NOT IN (SELECT t.code FROM towns AS t WHERE w > 1) GROUP BY age",
+    "SELECT count(*) FILTER (WHERE age IN (SELECT age FROM towns)) AS n FROM people WHERE smoker",
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT name FROM towns)",
+    "SELECT count(*) AS n FROM people WHERE town NOT IN (SELECT DISTINCT code FROM towns WHERE code = 'none')",
+    "WITH g AS (SELECT town, count(*) AS n FROM people GROUP BY town) SELECT n FROM g WHERE town IN "
+    "(SELECT code FROM towns WHERE age = 2)",
     # a SELECT about subqueries alone
     "SELECT (SELECT count(*) FROM people WHERE smoker) * 1.0 / (SELECT count(*) FROM people) AS share",
     "SELECT (SELECT sum(age) FROM people), (SELECT count(*) FROM people WHERE town = 'a') AS n, 'x' AS label",
@@ -99,7 +107,12 @@ REFUSED = {
     "SELECT t.name, count(*) AS n FROM towns t JOIN people p ON p.town = t.code GROUP BY 1": (
         "begin FROM with the private table"
     ),
-    "SELECT count(*) AS n FROM people WHERE town IN (SELECT code FROM towns)": "JOIN towns ON town = towns.code",
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT max(code) FROM towns)": "JOIN towns ON town = towns.code",
+    "SELECT count(*) AS n FROM people WHERE age IN (SELECT w FROM towns)": "add WHERE w IS NOT NULL",
+    "SELECT count(*) AS n FROM people p WHERE town IN (SELECT code FROM towns t WHERE t.age = p.age)": (
+        "does not see the rows around it"
+    ),
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT cod FROM towns)": "columns are code",
     "WITH g AS (SELECT age, count(*) AS n FROM people GROUP BY age) SELECT n FROM g JOIN towns ON g.age = towns.code": (
         "JOIN on integer and text"
     ),

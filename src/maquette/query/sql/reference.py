@@ -132,12 +132,13 @@ SECTIONS = (
     Section(
         "Public tables",
         "JOIN or LEFT JOIN of a lookup on its unique key renames levels; its numbers are clamped to declared bounds. "
-        "JOIN drops rows whose key it lacks. A public table alone may be selected from, free of charge. A second "
-        "private table is not joined.",
+        "JOIN drops rows whose key it lacks. A public table alone may be selected from, free of charge, also "
+        "as a list for IN. A second private table is not joined.",
         (
             "SELECT r.name, count(*) AS n FROM people p LEFT JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT r.name, avg(p.age) AS a FROM people p JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT sum(r.weight) AS w FROM people p LEFT JOIN regions r ON p.region = r.code",
+            "SELECT count(*) FROM people WHERE region IN (SELECT code FROM regions WHERE name = 'up')",
             "WITH g AS (SELECT region, count(*) AS n FROM people GROUP BY region) "
             "SELECT name, n FROM g JOIN regions ON g.region = regions.code",
         ),

@@ -68,7 +68,7 @@ def _public_column(work: Work, node: Any, table: PublicTable, key: Any) -> Any:
 def public_value(table: PublicTable, key: Any, values: Sequence[Any]) -> Any:
     """The value beside each key of a public table, as an expression on the private key; NULL where there is none."""
     keys = table.column(table.key)
-    ifs = [exp.If(this=_literal(one), true=_literal(value)) for one, value in zip(keys, values, strict=True)]
+    ifs = [exp.If(this=literal_of(one), true=literal_of(value)) for one, value in zip(keys, values, strict=True)]
     return exp.Case(this=key.copy(), ifs=ifs)
 
 
@@ -164,7 +164,8 @@ def not_grouped(work: Work, node: Any) -> None:
         raise QueryError(f"{node.name} is selected but not grouped by", advice=advice)
 
 
-def _literal(value: Any) -> Any:
+def literal_of(value: Any) -> Any:
+    """A plain value of a public table as it would be written."""
     if value is None:
         return exp.Null()
     if isinstance(value, bool):
