@@ -58,7 +58,7 @@ TROUBLE: dict[str, tuple[tuple[str, ...], int, str, dict[str, str]]] = {
         {"happened": "there is no file 'nothing.csv'", "expected": "a CSV"},
     ),
     "no such release": (("ask", "nothing.maq", "smoker"), 1, "data.unreadable", {"happened": "there is no file"}),
-    "no such schema": (("schema", "show", "nothing.toml"), 1, "schema", {"happened": "cannot read the schema file"}),
+    "no such schema": (("schema", "show", "nothing.toml"), 1, "schema", {"happened": "there is no schema file"}),
     "no such ledger": (("budget", "nothing.ledger"), 1, "ledger", {"happened": "nothing.ledger"}),
     "a wrong method": (
         ("release", *TABLE, *BUDGET, "--out", "people.maq", "--method", "grafical"),

@@ -69,7 +69,8 @@ BAD_CONDITIONS = {
 }
 BAD_STATEMENTS = {
     "SELECT * FROM t": "* in the select list is not supported; rows are never shown",
-    "SELECT age FROM t": "age is selected but not grouped by; add it to GROUP BY, or take count, sum or avg of it",
+    "SELECT age FROM t": "a list of rows is not supported; rows are never shown; name columns, GROUP BY them",
+    "SELECT age, count(*) FROM t": "age is selected but not grouped by; add it to GROUP BY, or take count, sum or avg",
     "SELECT count(*)": "a SELECT without FROM and the name of a table is not supported",
     "SELECT count(*) FROM 'people.csv'": "a SELECT without FROM and the name of a table is not supported",
     "SELECT count(*) FROM main.t": "a schema before the table is not supported; write the name of the table alone",
@@ -90,7 +91,8 @@ BAD_STATEMENTS = {
     "SELECT CASE WHEN smoker THEN 'NULL' END, count(*) FROM t GROUP BY 1": "add an ELSE or rename the label",
     "SELECT count(*) FROM t GROUP BY age, bmi, seen, " + ", ".join(f"b{i}" for i in range(20)): "use fewer columns",
     "SELECT count(*) FROM t; DROP TABLE t": "column 23: more than one statement is not supported",
-    "DELETE FROM t": "'DELETE' at the start is not supported; only SELECT is supported: SELECT columns, count(*)",
+    "DELETE FROM t": "'DELETE' at the start is not supported; nothing can be written here: only SELECT",
+    "CALL f()": "'CALL' at the start is not supported; only SELECT is supported: SELECT columns, count(*)",
 }
 BAD_CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "and": (lambda: (col("age") > 3) and col("smoker"), "write & for and, | for or, ~ for not"),

@@ -125,7 +125,8 @@ def run(
         allowed = setting.budget.limit
         if "rho" in dict(setting.asked):
             allowed = curator.budget.accountant.share(epsilon=None, rho=dict(setting.asked)["rho"], delta=1e-9)
-        settings = {**dict(setting.asked), **({} if setting.rounds is None else {"rounds": setting.rounds})}
+        settings: dict[str, Any] = dict(setting.asked)
+        settings |= {} if setting.rounds is None else {"rounds": setting.rounds}
         try:
             made = mq.release(curator, WORKLOAD, method="graphical", check=check, **settings)
             decisions = _decisions(runs[0], made)

@@ -16,6 +16,7 @@ import maquette as mq
 from maquette.audit.reference import Call, ScriptedNoise
 from maquette.errors import BudgetExceeded, MaquetteError
 from maquette.estimates.shares import Allocation
+from maquette.query import Marginal
 from maquette.releases import adaptive
 from maquette.releases.methods.registry import METHODS
 from maquette.schema import Schema
@@ -359,3 +360,16 @@ def test_releases_are_close_to_the_table() -> None:
             truth = np.zeros(SCHEMA.shape(names))
             np.add.at(truth, (rows[:, i], rows[:, j]), 1 / 5000)
             assert np.abs(made.marginal(*names) - truth).max() < bound, method
+
+
+def test_a_release_of_a_spent_budget_says_that_nothing_remains() -> None:
+    schema = mq.Schema([mq.Boolean("smoker")])
+    curator = mq.Curator(mq.open_table({"smoker": [True, False]}, schema), mq.Budget(epsilon=1.0, delta=1e-9))
+    mq.release(curator, mq.marginals(schema, k=1))
+    if (left := curator.remaining.units) > 0:
+        curator.measure(Marginal(schema, ("smoker",)), units=left)
+    spent = curator.spent.units
+    with pytest.raises(mq.BudgetExceeded, match=r"nothing remains of the budget\. Nothing was charged") as refused:
+        mq.release(curator, mq.marginals(schema, k=1))
+    assert refused.value.remaining == 0.0
+    assert curator.spent.units == spent

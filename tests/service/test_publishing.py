@@ -64,3 +64,16 @@ def test_a_table_of_one_column_has_a_default_too(tmp_path: Path) -> None:
         got = made.call("custodian", "POST", NEW, json={"name": "first", "epsilon": 0.5, "check": False})
         assert got.status_code == 202, got.text
         assert ended(made, got.json())["state"] == "done"
+
+
+def test_a_release_knows_its_table_by_the_name_it_is_served_under(tmp_path: Path) -> None:
+    with house(settings(tmp_path)) as made:
+        job = made.call("custodian", "POST", NEW, json={"name": "first", "ways": 1, "epsilon": 0.2, "check": False})
+        assert ended(made, job.json())["state"] == "done"
+        told = [
+            made.call("custodian", "POST", f"{NEW}/first/ask", json={"sql": f"SELECT count(*) FROM {name}"})
+            for name in ("people", "peple")
+        ]
+        assert [one.status_code for one in told] == [200, 422]
+        assert "did you mean people?" in told[1].text
+        assert made.service.tables["people"].releases["first"].certificate.table == "people"

@@ -64,6 +64,56 @@ EQUAL = {
     "SELECT count(*) FROM people WHERE 1 = 1 AND smoker": "SELECT count(*) FROM people WHERE smoker",
     "SELECT count(*) FROM people WHERE smoker OR 'a' = 'b'": "SELECT count(*) FROM people WHERE smoker",
     "SELECT count(*) FROM people WHERE smoker = 'yes' OR smoker = 'T'": "SELECT count(*) FROM people WHERE smoker",
+    "SELECT `region`, count(*) AS `n of rows` FROM `people` WHERE `region` NOT LIKE 'a`b' GROUP BY `region`": (
+        "SELECT region, count(*) FROM people GROUP BY region"
+    ),
+    "SELECT region, count() FROM people GROUP BY 1 LIMIT ALL": "SELECT region, count(*) FROM people GROUP BY region",
+    "SELECT CAST(seen AS VARCHAR(7)) AS m, region::char(2) AS r, count(*) FROM people GROUP BY 1, 2": (
+        "SELECT strftime(seen, '%Y-%m') AS m, left(region, 2) AS r, count(*) FROM people GROUP BY 1, 2"
+    ),
+    "SELECT count(*) FROM people WHERE TRY_CAST(region AS NVARCHAR(3)) = N'nor' OR CAST(visits AS VARCHAR(9)) = '3'": (
+        "SELECT count(*) FROM people WHERE left(region, 3) = 'nor' OR visits = 3"
+    ),
+    "SELECT COUNT_BIG(*) FROM people": "SELECT count(*) FROM people",
+    "SELECT count(*) FROM people WHERE region !~ 'th$' OR region !~* 'NORTH'": (
+        "SELECT count(*) FROM people WHERE region <> 'north' "
+    ),
+    "SELECT count(*) FROM people WHERE ISNULL(sex)": "SELECT count(*) FROM people WHERE sex IS NULL",
+    "SELECT NVL2(sex, 'known', 'not') AS s, count(*) FROM people GROUP BY 1": (
+        "SELECT CASE WHEN sex IS NULL THEN 'not' ELSE 'known' END AS s, count(*) FROM people GROUP BY 1"
+    ),
+    "SELECT CAST(avg(age) AS FLOAT64) AS a FROM people": "SELECT avg(age) AS a FROM people",
+    "SELECT GROUPING_ID(region, smoker) AS g, region, smoker, count(*) FROM people GROUP BY CUBE (region, smoker)": (
+        "SELECT grouping(region, smoker) AS g, region, smoker, count(*) FROM people GROUP BY CUBE (region, smoker)"
+    ),
+    "SELECT to_char(seen, 'YYYY-\"Q\"Q') AS q, count(*) FROM people GROUP BY 1": (
+        "SELECT year(seen) || '-Q' || quarter(seen) AS q, count(*) FROM people GROUP BY 1"
+    ),
+    "SELECT to_char(seen, 'FMDay, DD Mon') AS q, count(*) FROM people GROUP BY 1": (
+        "SELECT strftime(seen, '%A, %d %b') AS q, count(*) FROM people GROUP BY 1"
+    ),
+    "SELECT TO_DATE(seen) AS d, count(*) FROM people GROUP BY 1": "SELECT seen AS d, count(*) FROM people GROUP BY 1",
+    "SELECT EOMONTH(seen) AS d, count(*) FROM people GROUP BY 1": (
+        "SELECT last_day(seen) AS d, count(*) FROM people GROUP BY 1"
+    ),
+    "SELECT DATENAME(weekday, seen) AS d, DATENAME(month, seen) AS m, count(*) FROM people GROUP BY ALL": (
+        "SELECT dayname(seen) AS d, monthname(seen) AS m, count(*) FROM people GROUP BY ALL"
+    ),
+    "SELECT DATE_TRUNC(seen, WEEK(MONDAY)) AS w, count(*) FROM people GROUP BY 1": (
+        "SELECT date_trunc('week', seen) AS w, count(*) FROM people GROUP BY 1"
+    ),
+    "SELECT count(*) FROM people WHERE DATE_DIFF(DATE '2024-12-31', seen, MONTH) < 3": (
+        "SELECT count(*) FROM people WHERE date_diff('month', seen, DATE '2024-12-31') < 3"
+    ),
+    "SELECT count(*) FROM people WHERE seen > DATE_SUB('2024-12-31', INTERVAL 30 DAY)": (
+        "SELECT count(*) FROM people WHERE seen > DATE '2024-12-31' - INTERVAL 30 DAY"
+    ),
+    "SELECT count(*) FROM people WHERE seen > '2024-12-31' - INTERVAL 1 MONTH": (
+        "SELECT count(*) FROM people WHERE seen > DATE '2024-12-31' - INTERVAL 1 MONTH"
+    ),
+    "SELECT count(*) FROM people WHERE DATEADD(month, -1, seen) >= DATEADD('quarter', 1, '2024-02-29')": (
+        "SELECT count(*) FROM people WHERE seen - INTERVAL 1 MONTH >= DATE '2024-02-29' + INTERVAL 3 MONTH"
+    ),
     "SELECT count(*) FROM public.people WHERE smoker": "SELECT count(*) FROM people WHERE smoker",
 }
 ADVISED = {
@@ -74,7 +124,52 @@ ADVISED = {
     "SELECT hour(seen) AS h, count(*) FROM people GROUP BY 1": "without a time",
     "SELECT to_char(seen, 'YYYY HH24') AS h, count(*) FROM people GROUP BY 1": "strftime",
     "SELECT count(*) FROM people WHERE seen > now() - INTERVAL '1 year'": "CURRENT_DATE",
-    "SELECT count(*) FROM people WHERE seen > DATE_SUB('2024-12-31', INTERVAL 30 DAY)": "INTERVAL 30 DAY",
+    "SELECT count(*) FROM people WHERE seen > DATE_SUB('2024-12-31', 30)": "INTERVAL 30 DAY",
+    "SELECT count(*) FROM people WHERE seen > DATEADD(day, visits, '2024-12-31')": "INTERVAL 30 DAY",
+    "SELECT count(*) FROM people WHERE DATE_DIFF(DATE '2024-12-31', seen, WEEK) < 9": "a unit stands first",
+    "SELECT DATE_TRUNC(seen, WEEK(SUNDAY)) AS w, count(*) FROM people GROUP BY 1": "a unit stands first",
+    "SELECT DATENAME(hour, seen) AS w, count(*) FROM people GROUP BY 1": "did you mean dayname",
+    "SELECT to_char(seen, 'Month') AS m, count(*) FROM people GROUP BY 1": "monthname",
+    "SELECT to_char(seen, '%%') AS m, count(*) FROM people GROUP BY 1": "monthname",
+    "SELECT count(*) FROM people WHERE region SIMILAR TO '(n|s)%'": "databases read in different ways.*regexp_matches",
+    "SELECT count(*) FROM people WHERE region NOT SIMILAR TO 'n_rth'": "databases read in different ways",
+    "SELECT count(*) FROM people WHERE dayofweek(seen) IN (1, 7)": "0 on Sunday to 6 on Saturday; isodow",
+    "SELECT count(*) FROM people WHERE EXTRACT(DAYOFWEEK FROM seen) = 7": "isodow",
+    "SELECT count(*) FROM people WHERE DATEPART(weekday, seen) = 7": "isodow",
+    "SELECT count(*) FROM people WHERE date_part('dow', seen) BETWEEN 6 AND 7": "isodow",
+    "SELECT count(*) FROM people WHERE 7 <> weekday(seen)": "isodow",
+    "SELECT count(*) FROM people WHERE seen >= '2024-06-01 00:00:00'": "'2024-06-01' alone",
+    "SELECT count(*) FROM people WHERE seen LIKE '2024-03%'": "strftime",
+    "SELECT seen + visits AS d, count(*) FROM people GROUP BY 1": r"x \+ CAST\(y AS INT\)",
+    "SELECT upper(age) AS d, count(*) FROM people GROUP BY 1": "AS VARCHAR",
+    "SELECT EXTRACT(DATE FROM seen) AS d, count(*) FROM people GROUP BY 1": "write year, quarter",
+    "SELECT count(*) FROM people WHERE REGEXP_CONTAINS(region, r'th$')": "without r before it",
+    "SELECT count(*) FROM [people]": "double quotes",
+    "SELECT CONVERT(date, seen) AS d, count(*) FROM people GROUP BY 1": r"CAST\(x AS",
+    "SELECT n = count(*) FROM people": "AS n",
+    "SELECT count(*) FROM people WHERE age MOD 2 = 1": "x % 2",
+    "SELECT region, count(*) FROM people GROUP region": "write GROUP BY",
+    "SELECT region, count(*) FROM people GROUPBY region": "write GROUP BY",
+    "SELECT region, count(*) FROM people GROUP BY 1 LIMIT ten": "write LIMIT 10",
+    "SELECT region, cnt(*) FROM people GROUP BY 1": r"did you mean count\?",
+    "SELECT averge(age) FROM people": r"did you mean avg\?",
+    "SELECT sum(count(*)) FROM people GROUP BY region": r"sum\(count\(\*\)\) OVER \(\)",
+    "SELECT region, count(*) AS n FROM people WHERE n > 9 GROUP BY region": "put it after HAVING",
+    "SELECT region, age FROM people": "rows are never shown",
+    "SELECT max(seen) FROM people": "GROUP BY",
+    "SELECT string_agg(DISTINCT region, ',') FROM people": "the function string_agg is not supported",
+    "SELECT quantile_cont(age, [0.25, 0.5]) FROM people": "one quantile at a time",
+    "SELECT sum(age / visits) FROM people": r"nullif\(x, 0\)",
+    "SELECT * FROM (SELECT region FROM people) PIVOT (count(*) FOR region IN ('north'))": r"count\(\*\) FILTER",
+    "SELECT count(*) FROM people # all": "a comment begins with --",
+    "SELECT region, to_char(count(*), '999,999') FROM people GROUP BY 1": "the function to_char",
+    "SELECT count(*)::varchar(9) FROM people": "the function left of a noisy number",
+    "SELECT count(*) FROM people WHERE age <> ALL (1, 2)": "NOT IN",
+    "SELECT count(*) FROM people WHERE region[1] = 'n'": "substring",
+    "SELECT count(*) FROM people WHERE region COLLATE NOCASE = 'N'": "lower",
+    "DESCRIBE people": "the columns are age",
+    "SHOW TABLES": "the columns are age",
+    "EXPLAIN SELECT count(*) FROM people": r"session.explain\(text\)",
     "SELECT DATE_FORMAT(seen, 'yyyy-MM') AS m, count(*) FROM people GROUP BY 1": "strftime",
     "SELECT DATE_FORMAT(seen, '%X-%V') AS w, count(*) FROM people GROUP BY 1": "strftime",
     "SELECT DATE_FORMAT(seen, '%V') AS w, count(*) FROM people GROUP BY 1": "strftime",

@@ -27,6 +27,9 @@ EQUAL = {
         None
     ),
     "SELECT age AS g, count(*) AS town FROM people GROUP BY 1 HAVING town > 18": None,
+    # a group that is shown twice
+    "SELECT town AS one, town AS two, count(*) AS n FROM people GROUP BY town": None,
+    "SELECT town AS one, age, town AS two, avg(age) AS a FROM people GROUP BY ALL": None,
     # count(expression) counts the rows on which it is not NULL
     "SELECT count(CASE WHEN smoker THEN town END) AS n, count(if(smoker, NULL, age)) AS m FROM people": None,
     "SELECT count(CASE WHEN smoker THEN town ELSE 'x' END) AS n, count(CASE smoker WHEN TRUE THEN 1 END) AS m "
@@ -72,6 +75,26 @@ JOINED = [
     "ON g.town = t.code",
     "SELECT t.name, sum(g.n * t.w) AS s, count(t.w) AS k FROM (SELECT age, count(*) AS n FROM people GROUP BY age) g "
     "JOIN towns t USING (age) WHERE n > 2 GROUP BY t.name",
+    # a public table first, or alone
+    "WITH g AS (SELECT town, count(*) AS n FROM people GROUP BY town) SELECT t.name, g.n FROM towns t JOIN g "
+    "ON g.town = t.code",
+    "SELECT t.name, g.n FROM towns t LEFT JOIN (SELECT town, count(*) AS n FROM people WHERE town = 'a' GROUP BY town) "
+    "g ON g.town = t.code",
+    "SELECT count(*) AS n, count(w) AS k, max(name) AS m FROM towns",
+    "SELECT * FROM towns WHERE code > 'a'",
+    # FILTER of answered groups
+    f"SELECT sum(n) FILTER (WHERE age > 1) AS s, count(*) FILTER (WHERE n > 4) AS k, avg(n) FILTER (WHERE age > 7) "
+    f"AS a FROM ({BY_AGE}) q",
+    f"SELECT age > 1 AS old, max(n) FILTER (WHERE age <> 3) AS m FROM ({BY_AGE}) q GROUP BY 1 "
+    "HAVING sum(n) FILTER (WHERE age = 0) IS NULL",
+    # IN of a public table
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT code FROM towns WHERE NAME = 'A')",
+    "SELECT age, count(*) AS n FROM people WHERE town NOT IN (SELECT t.code FROM towns AS t WHERE w > 1) GROUP BY age",
+    "SELECT count(*) FILTER (WHERE age IN (SELECT age FROM towns)) AS n FROM people WHERE smoker",
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT name FROM towns)",
+    "SELECT count(*) AS n FROM people WHERE town NOT IN (SELECT DISTINCT code FROM towns WHERE code = 'none')",
+    "WITH g AS (SELECT town, count(*) AS n FROM people GROUP BY town) SELECT n FROM g WHERE town IN "
+    "(SELECT code FROM towns WHERE age = 2)",
     # a SELECT about subqueries alone
     "SELECT (SELECT count(*) FROM people WHERE smoker) * 1.0 / (SELECT count(*) FROM people) AS share",
     "SELECT (SELECT sum(age) FROM people), (SELECT count(*) FROM people WHERE town = 'a') AS n, 'x' AS label",
@@ -81,7 +104,15 @@ JOINED = [
     "SELECT median(CASE WHEN smoker THEN age END) AS m, quantile_disc(nullif(age, 0), 0.1) AS q FROM people",
 ]
 REFUSED = {
-    "SELECT count(*) AS n FROM people WHERE town IN (SELECT code FROM towns)": "JOIN towns ON town = towns.code",
+    "SELECT t.name, count(*) AS n FROM towns t JOIN people p ON p.town = t.code GROUP BY 1": (
+        "begin FROM with the private table"
+    ),
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT max(code) FROM towns)": "JOIN towns ON town = towns.code",
+    "SELECT count(*) AS n FROM people WHERE age IN (SELECT w FROM towns)": "add WHERE w IS NOT NULL",
+    "SELECT count(*) AS n FROM people p WHERE town IN (SELECT code FROM towns t WHERE t.age = p.age)": (
+        "does not see the rows around it"
+    ),
+    "SELECT count(*) AS n FROM people WHERE town IN (SELECT cod FROM towns)": "columns are code",
     "WITH g AS (SELECT age, count(*) AS n FROM people GROUP BY age) SELECT n FROM g JOIN towns ON g.age = towns.code": (
         "JOIN on integer and text"
     ),

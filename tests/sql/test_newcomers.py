@@ -34,7 +34,7 @@ def test_an_answered_group_is_divided_by_a_subquery() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("SELECT to_char(seen, 'Q') AS q, count(*) FROM t GROUP BY 1", r"date_trunc\('month', x\)"),
+        ("SELECT to_char(seen, 'J') AS q, count(*) FROM t GROUP BY 1", r"date_trunc\('month', x\)"),
         ("SELECT width_bucket(age, 0, age, 5) AS b, count(*) FROM t GROUP BY 1", r"floor\(x / 20\)"),
         ("SELECT string_agg(plan) FROM t", r"never listed: GROUP BY"),
         (

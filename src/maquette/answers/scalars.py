@@ -230,6 +230,7 @@ class _Noisy:
             return self._mapped(side, _to_places(int(node.to.expressions[1].name)))
         if kind in ("DOUBLE", "FLOAT", "DECIMAL"):
             return side
+        kind = str(node.to.args.get("kind") or kind)[:30]
         raise QueryError(f"a noisy number as {kind} is not supported", advice="leave the cast out, or cast to DOUBLE")
 
     def _power(self, base: Vector, exponent: Vector) -> Vector:

@@ -69,6 +69,7 @@ def online(
     analyst: Annotated[str, typer.Option(help="Analyst to charge.")] = "custodian",
     deadline: options.Seconds = None,
     start: options.StartFile = None,
+    table: options.TableName = None,
     public: options.Lookups = None,
     cuts: options.CutsRule = "refuse",
     bins_epsilon: options.BinsEpsilon = None,
@@ -99,7 +100,15 @@ def online(
     ) as curator:
         lookups = dict(map(named_table, public or ()))
         session = mq.online(
-            curator, alpha=alpha, beta=beta, rows=rows, deadline=deadline, start=start, public=lookups, cuts=cuts
+            curator,
+            alpha=alpha,
+            beta=beta,
+            rows=rows,
+            deadline=deadline,
+            start=start,
+            table=options.called(source, table, curator),
+            public=lookups,
+            cuts=cuts,
         )
         asker = Asker(session, analyst, json)
         if sys.stdin.isatty() and not json:

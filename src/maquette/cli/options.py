@@ -79,6 +79,9 @@ CutsRule = Annotated[
         help="What to do with a comparison inside a bin: refuse it, or give the range between the bin's two ends.",
     ),
 ]
+TableName = Annotated[
+    str | None, typer.Option("--table", help="Name of the table in questions (default: the name of the file).")
+]
 StartFile = Annotated[
     Path | None,
     typer.Option("--start", help="Public file to start from: a release (.maq) or a table (.csv, .parquet)."),
@@ -247,3 +250,8 @@ def table_name(source: str) -> str:
     stem = Path(source.partition("?")[0]).stem.lower()
     kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:63]
     return kept if kept and not kept[0].isdigit() else f"t_{kept}"[:63]
+
+
+def called(source: str, table: str | None, curator: Curator) -> str:
+    """The name of the table in questions: the one given, or that of its file."""
+    return table or curator.table_name or table_name(source)

@@ -42,6 +42,7 @@ def release(
         typer.Option(help="Column that synthetic rows will be used to predict: its tables get more of the budget."),
     ] = None,
     start: options.StartFile = None,
+    table: options.TableName = None,
     check: Annotated[
         bool, typer.Option(help="Use 4% of the price to certify how far the finished model is from the rows.")
     ] = True,
@@ -74,7 +75,10 @@ def release(
     Example: maquette release people.csv --schema people.schema.toml --epsilon 1 --delta 1e-9 --out people.maq
     """
     import maquette as mq
+    from maquette.releases import plain_name
 
+    if table is not None:
+        plain_name(table)
     options.check_out(out)  # before the charge: an unwritable release would be paid for all the same
     kept = options.ledger_of(source) if ledger is None else ledger
     with (
@@ -100,12 +104,14 @@ def release(
             curator.count_cut(cap=cut_cap, epsilon=cut_epsilon)
         workload = mq.marginals(curator.schema, k=min(ways, len(curator.schema)), sums=sums or ())
         settings: dict[str, Any] = {} if target is None else {"target": target}
-        made = mq.release(curator, workload, method=method, epsilon=spend, check=check, start=start, **settings)
+        settings |= {"check": check, "start": start, "table": options.called(source, table, curator)}
+        made = mq.release(curator, workload, method=method, epsilon=spend, **settings)
         digest = made.save(out)
         remaining = curator.remaining
         little = remaining.units < curator.budget.limit * NOTHING
     if json:
         facts: dict[str, Any] = {"file": str(out), "digest": digest, "method": made.certificate.method}
+        facts["table"] = made.certificate.table
         facts["checked"] = made.certificate.checked
         facts["cut"] = made.certificate.cut
         facts["start"] = made.certificate.start
@@ -127,7 +133,7 @@ def release(
     typer.echo("remaining nothing: the budget is spent" if little else f"remaining {remaining}")
     typer.echo(f"digest {digest}   (publish it beside the file; `maquette verify` checks it)")
     shown = shlex.quote(str(out))
-    typer.echo(f'next: maquette ask {shown} "SELECT count(*) FROM {options.table_name(source)}"')
+    typer.echo(f'next: maquette ask {shown} "SELECT count(*) FROM {made.certificate.table}"')
     typer.echo(f"or:   maquette report {shown} --out {shlex.quote(str(out.with_suffix('.html')))}")
     raise typer.Exit(INTERRUPTED if interrupt.happened else 0)
 

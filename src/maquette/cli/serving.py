@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
@@ -76,10 +77,11 @@ def serve(
         else:
             assert source is not None
             if schema is None or epsilon is None:
+                missing = ["--schema FILE"] * (schema is None) + ["--epsilon NUMBER"] * (epsilon is None)
+                drafted = f"draft a schema with `maquette schema guess {shlex.quote(source)}`"
                 raise QueryError(
-                    "the schema or the budget of the table is missing",
-                    expected="--schema FILE and --epsilon NUMBER",
-                    advice=f"draft a schema with `maquette schema guess {source}`",
+                    f"{' and '.join(missing)} {'are' if missing[1:] else 'is'} missing",
+                    advice=drafted if schema is None else "an epsilon from 0.1 to 10 is usual",
                 )
             options.refuse_draft(Schema.load(schema), schema, trust_draft)
             table = TableConfig(

@@ -25,6 +25,13 @@ def units_for(curator: Curator, epsilon: float | None, rho: float | None, units:
     accountant, delta = curator.budget.accountant, curator.budget.delta
     left = curator.budget.limit - curator.ledger.spent()
     if epsilon is None and rho is None and units is None:
+        if left <= 0:
+            raise BudgetExceeded(
+                "nothing remains of the budget",
+                advice="Nothing was charged. What was published can be asked for ever; more would need a larger budget",
+                requested=accountant.loss(1, delta).epsilon,
+                remaining=0.0,
+            )
         return left
     if units is not None and not (epsilon is None and rho is None):
         raise BudgetError(f"got epsilon={epsilon}, rho={rho} and units={units}", expected="one of the three, or none")

@@ -1,4 +1,4 @@
-from .artifact import Certificate as Certificate, Release as Release
+from .artifact import Certificate as Certificate, Release as Release, plain_name as plain_name
 from .classes.coefficients import coefficients as coefficients
 from .classes.cuts import cut_construction as cut_construction, cut_rule_of as cut_rule_of
 from .classes.distances import distance_construction as distance_construction, distance_rule_of as distance_rule_of

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Values = NDArray[np.float64]
+LONGEST_NAME = 255  # characters of a table's name, which is that of a file
 
 
 class Model(Protocol):
@@ -90,6 +91,8 @@ class Certificate:
     """Whether the number of rows counted per unit was chosen by looking at the rows."""
     cut: str | None = None
     """How many units had more rows than are counted, and how many rows are left out, where that was bought."""
+    table: str | None = None
+    """The table's name in SQL; None (also in a file older than that field) if it has none, and any name means it."""
 
     @property
     def counted(self) -> str | None:
@@ -112,6 +115,7 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         facts = {
+            "table": self.table or "",
             "price": str(self.cost),
             "protects": self.protects,
             "method": self.method,
@@ -181,7 +185,22 @@ def certified(
         drafted=curator.schema.guessed,
         bound_from_rows=_bound_from_rows(curator),
         cut=_cut(curator),
+        table=None if curator.table_name is None else plain_name(curator.table_name),
     )
+
+
+def plain_name(table: str) -> str:
+    """The name itself, if it can stand in SQL without quotes; refused otherwise."""
+    if not named_plainly(table):
+        raise QueryError(
+            f"table is {table[:40]!r}", expected=f"letters, digits and _, no digit first, at most {LONGEST_NAME}"
+        )
+    return table
+
+
+def named_plainly(table: object) -> bool:
+    """Whether a table can have this name in a saved release."""
+    return isinstance(table, str) and len(table) <= LONGEST_NAME and table.isidentifier()
 
 
 def _cut(curator: Curator) -> str | None:
@@ -260,6 +279,8 @@ class Release:
     ) -> Answered:
         """Answer SQL or a predicate, free of charge; `public` are lookup tables that SQL may JOIN.
 
+        `table` is the table's name in statements (default: the one the release was made with, `certificate.table`; any
+        name if it has none); `t` always works, and any other name is refused.
         `cuts="between"` answers a comparison that cuts through a bin between the two cuts around it; "refuse" is the
         default. A text may set `confidence` and `cuts` itself, as in `/* confidence = 0.99 */ SELECT ...`.
         """
@@ -270,7 +291,9 @@ class Release:
         assert own.confidence is not None
         confidence = own.confidence
         unit, most = self.certificate.unit, self.certificate.rows_of_unit
-        context = Context(table, unit, most, dict(public or {}), own.cuts or "refuse")
+        context = Context(
+            self.certificate.table if table is None else table, unit, most, dict(public or {}), own.cuts or "refuse"
+        )
         parsed = question(self.schema, asked, context)
         if not isinstance(parsed, LinearQuery) and any(isinstance(one, UnitCounts) for one in parsed.marginals):
             raise QueryError(
@@ -372,6 +395,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         facts = {
+            **({} if self.certificate.table is None else {"table": self.certificate.table}),
             "method": self.certificate.method,
             "columns": str(len(self.schema)),
             "protects": self.certificate.protects,

@@ -11,7 +11,7 @@ from maquette.errors import QueryError
 from maquette.estimates import MAX_CELLS, Allocation, Check, units_for
 from maquette.privacy import UNITS_PER_ONE
 from maquette.query import Workload, residual
-from maquette.releases.artifact import Release, certified
+from maquette.releases.artifact import Release, certified, plain_name
 from maquette.releases.checking import check_of, reserved
 from maquette.releases.methods.combined import combined
 from maquette.releases.methods.draft import Draft
@@ -38,6 +38,7 @@ def release(
     rho: float | None = None,
     check: bool = True,
     start: object = None,
+    table: str | None = None,
     **settings: Any,
 ) -> Release:
     """Answer a whole workload at once, for `epsilon` or `rho` (default: all that remains).
@@ -49,6 +50,8 @@ def release(
     .csv or .parquet path), an earlier `Release` or its .maq path, or a model. Its errors are looked at privately, what
     is right in it is not bought again, and a wrong one costs almost nothing. The certificate names it by its hash. One
     made from the same people's rows adds its own loss. It needs the method "combined".
+
+    `table` is the table's name in questions to the release (default: that of its file; any name if it has none).
 
     method="auto" is "combined": it measures what is worth its noise, from columns alone to all triples, and keeps the
     best of several models; where the universe is small and so is the noise it is "everything". Under a pure budget it
@@ -66,6 +69,7 @@ def release(
     >>> made.marginal("smoker", "age").shape
     (2, 10)
     """
+    called = None if table is None else plain_name(table)
     chosen = None if method == "auto" else method_of(method)
     (chosen or method_of("combined")).check_asked(workload)
     if any(asked.schema != curator.schema for asked in ([workload] if isinstance(workload, Workload) else ())):
@@ -98,7 +102,10 @@ def release(
         kept = min(kept, price - bought - account.units)  # a method may have had a better use for it
         found = check_of(curator, made.model, workload, kept, rows=made.evidence.rows) if kept > 0 else None
         sums = measure_sums(curator, workload, made.model, made.evidence.rows, bought) if bought else ()
-    return _certified(curator, made, chosen, account, found, said=said, start=begun, sums=sums)
+    finished = _certified(curator, made, chosen, account, found, said=said, start=begun, sums=sums)
+    if called is not None:
+        finished.certificate = replace(finished.certificate, table=called)
+    return finished
 
 
 def _check(chosen: Chosen | None, settings: dict[str, Any]) -> None:

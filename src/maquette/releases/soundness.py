@@ -13,12 +13,12 @@ from typing import Any
 from maquette.estimates import Step
 from maquette.hypothesis.saving import unfit
 from maquette.privacy import ACCOUNTANTS
-from maquette.releases.artifact import Certificate, Release
+from maquette.releases.artifact import Certificate, Release, named_plainly
 
 LARGEST = 2**63  # ledger units are smaller
 DIGITS = 19  # of such a number, and of the rows of a unit
 _TEXTS = ("currency", "relation", "method", "schema", "version")
-_OPTIONAL = ("accuracy", "unit", "checked", "start", "cut")
+_OPTIONAL = ("accuracy", "unit", "checked", "start", "cut", "table")
 
 
 def sound(release: Release) -> Release:
@@ -43,6 +43,7 @@ def _certificate(certificate: Certificate) -> None:
     right &= all(type(units) is int and 0 <= units < LARGEST for units in amounts)
     right &= all(isinstance(text, str) for text in (*texts, *certificate.charges))
     right &= all(type(flag) is bool for flag in (certificate.drafted, certificate.bound_from_rows))
+    right &= certificate.table is None or named_plainly(certificate.table)
     right = right and certificate.currency.partition(" ")[0] in ACCOUNTANTS and _countable(certificate.relation)
     if not right:
         raise unfit("certificate lacks a number or a text, or has an invalid one")

@@ -81,7 +81,7 @@ def load(path: Path, digest: str | None, limit: int = LIMIT, models: Iterable[ty
 def _certificate(certificate: Certificate) -> dict[str, Any]:
     """The fields; without a check and a start the same as in version 0.1, so that its files keep their bytes."""
     facts = asdict(certificate)
-    newer = {"checked": None, "start": None, "drafted": False, "bound_from_rows": False, "cut": None}
+    newer = {"checked": None, "start": None, "drafted": False, "bound_from_rows": False, "cut": None, "table": None}
     unsaid = [name for name, value in newer.items() if facts[name] is value]
     return {name: value for name, value in facts.items() if name not in unsaid}
 

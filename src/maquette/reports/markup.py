@@ -31,6 +31,7 @@ FACTS = {
     "bound_from_rows": "whether that number was chosen by looking at the rows",
     "cut": "what that bound left out, as noisy numbers that were paid for",
     "drafted": "whether bounds and levels were read from the rows",
+    "table": "the table's name in questions",
     "method": "the release method",
     "schema": "fingerprint (SHA-256) of the schema",
     "version": "version of maquette",
@@ -44,6 +45,7 @@ ABSENT = {
     "counted": "every row",
     "rho": "not used",
     "start": "none",
+    "table": "none: any name means it",
 } | dict.fromkeys(("accuracy", "ledger_units", "checked", "cut"), "none stated")
 POLICY = "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src data:"
 

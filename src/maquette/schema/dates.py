@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -199,6 +200,10 @@ class Date(Ordered):
         try:
             day = _date(literal)
         except (TypeError, ValueError):
+            moment = re.match(r"(\d{4}-\d\d-\d\d)[ T]\d", literal) if isinstance(literal, str) else None
+            if moment is not None:
+                told = f"compare with {quoted(moment[1])} alone; the day after it ends a day"
+                raise self._refuse(f"{literal!r} has a time, and dates have none", advice=told) from None
             raise self._refuse(f"{literal!r} is not a date", expected="a date, 'YYYY-MM-DD'") from None
         return float((day - _EPOCH).days)
 

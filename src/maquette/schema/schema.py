@@ -203,6 +203,9 @@ class Schema:
 
         try:
             text = Path(path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            draft = "draft one with `maquette schema guess FILE`, where FILE holds the rows"
+            raise SchemaError(f"there is no schema file {str(path)!r}", advice=draft) from None
         except (OSError, UnicodeDecodeError) as error:
             raise SchemaError(f"cannot read the schema file {str(path)!r}: {error}") from None
         match Path(path).suffix.lower():

@@ -65,7 +65,7 @@ class Publisher:
 
         def work() -> dict[str, Any]:
             _refuse_taken(table, name, path)  # by a job that came in between: those of a table run one by one
-            made = release(table.curator, workload, method=method, epsilon=epsilon, check=check)
+            made = release(table.curator, workload, method=method, epsilon=epsilon, check=check, table=table.name)
             digest = self._kept(made, path)
             table.releases[name] = made
             return {"release": name, "digest": digest, "cost": loss_data(made.cost)}

@@ -42,7 +42,7 @@ from maquette.query.sql.scales import Scale, multiplied, scale_of
 from maquette.query.sql.statement import Measure, Output
 from maquette.query.sql.weights import Piece
 from maquette.query.unit_counts import UnitCounts
-from maquette.schema import Schema
+from maquette.schema import Numeric, Schema
 
 Make = Callable[[str, tuple[Axis, ...]], Output]
 
@@ -147,14 +147,18 @@ class Aggregates:
         if isinstance(node, (*_QUANTILES, exp.WithinGroup)):
             return quantile(self, node, keep)
         if isinstance(node, exp.Min | exp.Max):
-            share = "0.01" if isinstance(node, exp.Min) else "0.99"
-            argument = node.this.sql(dialect="duckdb", comments=False)
-            self.source.refuse(
-                node,
-                f"{self.source.named(node)}, which is the value of one row, is",
-                f"ask an extreme quantile, which is known within the noise: quantile_disc({argument}, {share})",
-            )
+            what = f"{self.source.named(node)}, which is the value of one row, is"
+            self.source.refuse(node, what, self._extreme(node))
         self.source.refuse(node, f"{self.source.named(node)} is", instead(node))
+
+    def _extreme(self, node: Any) -> str:
+        """What to ask instead of the least or the largest value."""
+        share = "0.01" if isinstance(node, exp.Min) else "0.99"
+        argument = node.this.sql(dialect="duckdb", comments=False)
+        column = None if not isinstance(node.this, exp.Column) else self.schema[self.reader.column(node.this)]
+        if column is not None and not isinstance(column, Numeric):
+            return f"GROUP BY {argument} with count(*), and see which groups have rows beyond the noise"
+        return f"ask an extreme quantile, which is known within the noise: quantile_disc({argument}, {share})"
 
     # counts
 
@@ -268,7 +272,7 @@ class Aggregates:
             self.source.refuse(node, "a sum of anything but numbers is", "add numbers")
         numbers = np.array(flat, dtype=np.float64).reshape(found.shape)
         if np.isinf(numbers).any():
-            raise QueryError("the expression is infinite on some level", advice="keep numbers finite")
+            raise QueryError("the expression is infinite on some level", advice="divide by nullif(x, 0)")
         return Piece(None, names, numbers)
 
     def _sum(self, node: Any, keep: LinearQuery) -> Any:

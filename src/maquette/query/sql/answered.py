@@ -137,6 +137,7 @@ class _Totals:
         return None
 
     def _number(self, node: Any) -> str:
+        node = _chosen(node)
         function = type(node).__name__.lower()
         if function not in FUNCTIONS or isinstance(node.this, exp.Distinct):
             source = self.work.source
@@ -157,6 +158,17 @@ class _Totals:
         if self.computed:
             relation = p.Extend(relation, tuple(self.computed))
         return p.Total(relation, tuple(self.keys.values()), tuple(self.numbers.values()))
+
+
+def _chosen(node: Any) -> Any:
+    """sum(x) FILTER (WHERE c) as sum(CASE WHEN c THEN x END)."""
+    if not isinstance(node, exp.Filter) or type(node.this).__name__.lower() not in FUNCTIONS:
+        return node
+    inner = exp.Literal.number(1) if isinstance(node.this.this, exp.Star) else node.this.this
+    if isinstance(inner, exp.Distinct):
+        return node
+    case = exp.Case(ifs=[exp.If(this=node.expression.this.copy(), true=inner.copy())])
+    return type(node.this)(this=case)
 
 
 def union(work: Work, tree: Any, names: Names) -> Found:

@@ -12,6 +12,7 @@ from maquette.query.sql import program as p, windows
 from maquette.query.sql.aggregates import is_aggregate
 from maquette.query.sql.axes import literal_value
 from maquette.query.sql.grouping import Items
+from maquette.query.sql.parser import is_literal
 from maquette.query.sql.work import Found, Names, Work, column
 
 Leaf = Callable[[Any], Any | None]
@@ -171,7 +172,9 @@ class Body:
         if node is None:
             return None
         inner = node.args.get("expression") or node.args.get("count")
-        value = None if inner is None else literal_value(inner)
+        if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
+            return None
+        value = literal_value(inner) if inner is not None and is_literal(inner) else None
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             self.work.source.refuse(node, f"{part.upper()} with anything but a number is", f"write {part.upper()} 10")
         return value

@@ -27,6 +27,7 @@ from maquette.query.sql import program as p
 from maquette.query.sql.answered import framed, union
 from maquette.query.sql.context import NOTHING, Context
 from maquette.query.sql.grammar import Source
+from maquette.query.sql.lists import write_lists
 from maquette.query.sql.private import private
 from maquette.query.sql.statement import Output, Statement
 from maquette.query.sql.tables import named_queries, source_of
@@ -62,6 +63,7 @@ class Compiler:
     def whole(self) -> Statement | p.Program:
         """The whole text."""
         tree = self.source.tree
+        write_lists(self.work, tree)
         if self.source.top is not None:
             tree = tree.limit(self.source.top)
         simple = self._simple(tree)
@@ -126,6 +128,9 @@ class Compiler:
             else:
                 return None
         titles = {output.title for output in outputs}
+        axes = [output.axis for output in outputs if output.kind == "group"]
+        if len(set(axes)) < len(axes):  # a group that is shown twice
+            return None
         if len(used) < len(measured) or not used or len(titles) < len(outputs):
             return None
         return replace(statement, outputs=tuple(outputs))

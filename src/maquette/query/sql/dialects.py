@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
 
 _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "Mon": "%b", "IYYY": "%G", "IW": "%V", "DDD": "%j"}
-_CODES = "YymdbjGV"  # of strftime, with the same meaning in FORMAT_DATE
+_TO_CHAR |= {"FMMonth": "%B", "FMDay": "%A", "Dy": "%a"}
+_CODES = "YymdbjGVABa"  # of strftime, with the same meaning in FORMAT_DATE
 _CODES_OF_MYSQL = "Yymdbj"  # its %V counts weeks from Sunday
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "ISOWEEK", "DAY"}
 MOMENT = "moment"  # marks a column that was cast to a moment and is now cast to a day
+_DOUBLES = {"FLOAT64"}
+_TEXTS = {"VARCHAR", "TEXT", "CHAR", "NVARCHAR", "NCHAR"}
 _FRACTIONAL = (
     *(exp.Avg, exp.Median, exp.Quantile, exp.PercentileCont, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance),
     *(exp.VariancePop, exp.Corr, exp.CovarPop, exp.CovarSamp, exp.Div, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow),
@@ -54,12 +58,33 @@ def _written(moment: Any, pattern: str) -> Any | None:
 
 
 def _to_char(node: Any) -> Any | None:
-    pattern = _text(node.args.get("format"))
+    pattern, unknown = _text(node.args.get("format")), exp.Anonymous(this="to_char", expressions=[node.this])
+    unknown.meta.update(node.meta)
     if pattern is None:
-        return None
-    words = re.findall(r"[A-Za-z]+|[^A-Za-z]+", re.sub(r"(?<=[A-Za-z])(?=MM|DD|IW)", "\0", pattern))
+        return unknown
+    parts: list[Any] = []
+    for piece in re.split(r'("[^"]*"|(?<![A-Za-z])Q(?![A-Za-z])|(?<=MM|YY)Q(?![A-Za-z]))', pattern):
+        if piece == "Q":
+            quarter = exp.Extract(this=exp.var("QUARTER"), expression=node.this.copy())
+            parts.append(exp.Cast(this=quarter, to=exp.DataType.build("VARCHAR")))
+        elif piece.startswith('"'):
+            parts.append(exp.Literal.string(piece[1:-1]))
+        elif piece:
+            parts.append(_of_codes(node.this, piece))
+    if None in parts or all(isinstance(part, exp.Literal) for part in parts):
+        return unknown
+    return exp.Paren(this=reduce(lambda a, b: exp.DPipe(this=a, expression=b, safe=True), parts))
+
+
+def _of_codes(moment: Any, piece: str) -> Any | None:
+    """A piece of a pattern of to_char: codes, or signs alone."""
+    words = re.findall(r"[A-Za-z]+|[^A-Za-z]+", re.sub(r"(?<=[A-Za-z])(?=MM|DD|IW)", "\0", piece))
     known = [_TO_CHAR.get(word, None if word[0].isalpha() else word.replace("\0", "")) for word in words]
-    return _written(node.this, "".join(filter(None, known))) if None not in known else None
+    if None in known or "%" in piece:
+        return None
+    if not any(word[0].isalpha() for word in words):
+        return exp.Literal.string(piece)
+    return _written(moment.copy(), "".join(filter(None, known)))
 
 
 def _date(node: Any) -> Any | None:
@@ -93,9 +118,16 @@ def _trunc(node: Any) -> Any | None:
     """DATE_TRUNC(x, MONTH) names the unit last."""
     unit = node.args.get("unit")
     last = _name(node.this)
-    if isinstance(node.this, exp.Column) and last in _SAME_UNITS and unit is not None and _name(unit) not in _UNITS:
+    if isinstance(node.this, exp.Week) and _name(node.this.this) == "MONDAY":  # DATE_TRUNC(x, WEEK(MONDAY))
+        last = "ISOWEEK"
+    if (
+        (isinstance(node.this, exp.Column) or last == "ISOWEEK")
+        and last in _SAME_UNITS
+        and unit is not None
+        and _name(unit) not in _UNITS
+    ):
         column = exp.column(unit.name.lower())
-        column.this.meta.update(node.this.this.meta)
+        column.this.meta.update(node.this.find(exp.Identifier).meta)
         return exp.TimestampTrunc(this=column, unit=exp.var(last.removeprefix("ISO")))
     return None
 
@@ -112,7 +144,11 @@ def _any(node: Any) -> Any | None:
 
 
 def _cast(node: Any) -> Any | None:
-    """A column of dates, or midnight, is no other moment as a timestamp."""
+    """A column of dates, or midnight, is no other moment as a timestamp; FLOAT64 is a DOUBLE; VARCHAR(3) cuts."""
+    if (cut := _cut_text(node)) is not None:
+        return cut
+    if str(node.to.args.get("kind") or "").upper() in _DOUBLES:
+        return exp.Cast(this=node.this, to=exp.DataType.build("DOUBLE"))
     day = (_text(node.this) or "").strip()
     midnight = re.fullmatch(r"(\d{4}-\d\d-\d\d)([ T]00:00(:00(\.0+)?)?)?", day)
     if not str(node.to.this.name).startswith("TIMESTAMP") or not (midnight or isinstance(node.this, exp.Column)):
@@ -122,6 +158,15 @@ def _cast(node: Any) -> Any | None:
     day_of = exp.Cast(this=inner, to=exp.DataType.build("DATE"))
     day_of.meta[MOMENT] = midnight is None
     return day_of
+
+
+def _cut_text(node: Any) -> Any | None:
+    """CAST(x AS VARCHAR(3)) has 3 letters everywhere but in DuckDB, which reads past the number."""
+    lengths = [part.this for part in node.to.expressions]
+    if str(node.to.this.name) not in _TEXTS or len(lengths) != 1 or not isinstance(lengths[0], exp.Literal):
+        return None
+    whole = type(node)(this=node.this, to=exp.DataType.build("VARCHAR"))
+    return exp.Left(this=whole, expression=exp.Literal.number(str(lengths[0].this)))
 
 
 def _whole(node: Any) -> Any | None:
@@ -142,7 +187,9 @@ def _pointed(node: Any) -> bool:
 
 
 def _count(node: Any) -> Any | None:
-    """count(DISTINCT CASE WHEN c THEN x END) is count(DISTINCT x) FILTER (WHERE c)."""
+    """count() is count(*), and count(DISTINCT CASE WHEN c THEN x END) is count(DISTINCT x) FILTER (WHERE c)."""
+    if node.this is None:
+        return exp.Count(this=exp.Star(), big_int=True)
     inner = node.this.expressions if isinstance(node.this, exp.Distinct) else []
     case = inner[0] if len(inner) == 1 else None
     if not isinstance(case, exp.Case) or isinstance(node.parent, exp.Filter | exp.Window):
@@ -219,8 +266,8 @@ def _named(node: Any) -> Any | None:
         return exp.If(this=test, true=true, false=false)
     if name == "ZEROIFNULL" and len(node.expressions) == 1:
         return exp.Coalesce(this=node.expressions[0], expressions=[exp.Literal.number(0)])
-    rule = _FUNCTIONS.get(name)
-    return None if rule is None else rule(*node.expressions) if len(node.expressions) == 2 else None
+    rule = _BY_COUNT.get((name, len(node.expressions)))
+    return None if rule is None else rule(*node.expressions)
 
 
 def _formatted(pattern: Any, moment: Any) -> Any | None:
@@ -242,6 +289,58 @@ def _to_date(day: Any, pattern: Any) -> Any | None:
     return _cast(exp.Cast(this=day, to=exp.DataType.build("TIMESTAMP"))) if _text(pattern) == "YYYY-MM-DD" else None
 
 
+def _day_of(node: Any) -> Any:
+    """A text that is a day, as a date; anything else as it is."""
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", _text(node) or ""):
+        return exp.Cast(this=node, to=exp.DataType.build("DATE"))
+    return node
+
+
+def _later(node: Any) -> Any | None:
+    """'2024-12-31' - INTERVAL 1 MONTH, which MySQL takes for a date."""
+    if not isinstance(node.expression, exp.Interval) or _day_of(node.this) is node.this:
+        return None
+    return type(node)(this=_day_of(node.this), expression=node.expression)
+
+
+def _moved(unit: Any, number: Any, day: Any) -> Any | None:
+    """DATEADD(month, -3, x)."""
+    word = (_text(unit) or _name(unit)).upper()
+    size = number.this if isinstance(number, exp.Neg) else number
+    if word not in _UNITS or not isinstance(size, exp.Literal) or not str(size.this).isdecimal():
+        return None
+    amount = exp.Literal.string(f"-{size.this}" if isinstance(number, exp.Neg) else str(size.this))
+    step = exp.Interval(this=amount, unit=exp.var(word.removeprefix("ISO")))
+    return exp.Paren(this=exp.Add(this=_day_of(day), expression=step))
+
+
+def _before(day: Any, step: Any) -> Any | None:
+    """DATE_SUB(x, INTERVAL 30 DAY)."""
+    if not isinstance(step, exp.Interval):
+        return None
+    return exp.Paren(this=exp.Sub(this=_day_of(day), expression=step))
+
+
+def _between_days(node: Any) -> Any | None:
+    """DATE_DIFF(last, first, DAY) names the unit last."""
+    unit = _name(node.this)
+    if not isinstance(node.this, exp.Column) or unit not in _SAME_UNITS or isinstance(node.args.get("unit"), exp.Var):
+        return None
+    named = exp.var(unit.removeprefix("ISO"))
+    return exp.DateDiff(this=node.args["unit"], expression=node.expression, unit=named, date_part_boundary=True)
+
+
+def _name_of(unit: Any, day: Any) -> Any | None:
+    """DATENAME(month, x)."""
+    kind = {"WEEKDAY": exp.Dayname, "DW": exp.Dayname, "MONTH": exp.Monthname}.get(_name(unit))
+    return None if kind is None else kind(this=day)
+
+
+def _nvl2(node: Any) -> Any:
+    known = exp.Not(this=exp.Is(this=exp.Paren(this=node.this), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=known, true=node.args["true"])], default=node.args.get("false"))
+
+
 _FUNCTIONS: dict[str, Callable[[Any, Any], Any | None]] = {
     "FORMAT_DATE": _formatted,
     "FORMAT_TIMESTAMP": _formatted,
@@ -251,6 +350,21 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any | None]] = {
     "ISNULL": lambda value, other: exp.Coalesce(this=value, expressions=[other]),
     "REGEXP_CONTAINS": lambda text, pattern: exp.RegexpLike(this=text, expression=pattern),
     "TO_DATE": _to_date,
+    "DATE_SUB": _before,
+    "SUBDATE": _before,
+    "DATENAME": _name_of,
+}
+_OF_ONE: dict[str, Callable[[Any], Any | None]] = {
+    "COUNT_BIG": lambda counted: exp.Count(this=counted, big_int=True),
+    "EOMONTH": lambda day: exp.LastDay(this=day),
+    "ISNULL": lambda value: exp.Paren(this=exp.Is(this=value, expression=exp.Null())),
+    "TO_DATE": lambda day: exp.Cast(this=day, to=exp.DataType.build("DATE")),
+}
+_BY_COUNT: dict[tuple[str, int], Callable[..., Any | None]] = {
+    **{(name, 2): rule for name, rule in _FUNCTIONS.items()},
+    **{(name, 1): rule for name, rule in _OF_ONE.items()},
+    ("DATEADD", 3): _moved,
+    ("CURDATE", 0): exp.CurrentDate,
 }
 _RULES: dict[type[Any], Callable[[Any], Any | None]] = {
     exp.ToChar: _to_char,
@@ -267,4 +381,11 @@ _RULES: dict[type[Any], Callable[[Any], Any | None]] = {
     exp.Group: _group,
     exp.Select: _select,
     exp.Anonymous: _named,
+    exp.Add: _later,
+    exp.Sub: _later,
+    exp.DateDiff: _between_days,
+    exp.Nvl2: _nvl2,
+    exp.TryCast: _cut_text,
+    exp.National: lambda node: exp.Literal.string(str(node.this)),
+    exp.GroupingId: lambda node: exp.Grouping(expressions=node.expressions),
 }

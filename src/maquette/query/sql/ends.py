@@ -63,7 +63,7 @@ def _on_ends(schema: Schema, names: tuple[str, ...], sql: str, kept: bool) -> tu
     if (nulls & (least <= largest)).any():
         raise QueryError(f"{sql[:60]} is NULL for a part of a bin", advice="declare bins that end there")
     if not np.isfinite(least[~nulls]).all() or not np.isfinite(largest[~nulls]).all():
-        raise QueryError("the expression is infinite or not a number on some level", advice="keep numbers finite")
+        raise QueryError("the expression is infinite or not a number on some level", advice="divide by nullif(x, 0)")
     least[nulls] = largest[nulls] = np.nan
     least.flags.writeable = largest.flags.writeable = False
     return least, largest

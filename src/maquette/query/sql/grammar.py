@@ -12,16 +12,24 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from maquette.errors import QueryError
 from maquette.query.expression import Place
-from maquette.query.sql.advice import FUNCTIONS, TIMES, misspelt_keyword, unreadable
+from maquette.query.sql.advice import (
+    FUNCTIONS,
+    TIMES,
+    misspelt_function,
+    misspelt_keyword,
+    statement_instead,
+    unreadable,
+)
 from maquette.query.sql.dialects import translated
 from maquette.query.sql.joins import MOST_LOOSE, loose_join
 from maquette.query.sql.parts import unread
@@ -39,8 +47,29 @@ SELECTS = (
 CONDITIONS = "=, <>, <, <=, >, >=, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT between expressions on columns and literals"
 
 _DIALECT = Dialect.get_or_raise("duckdb")
+
+
+class _Tokenizer(DuckDB.Tokenizer):
+    """DuckDB's words and signs; names may also stand in backticks, as MySQL and BigQuery have them."""
+
+    IDENTIFIERS: ClassVar = ['"', "`"]
+
+
+class _Parser(_DIALECT.parser_class):  # type: ignore[name-defined,misc]
+    """DuckDB's grammar; the length of VARCHAR(3) is kept, which DuckDB reads past and `dialects` does not."""
+
+    TYPE_CONVERTERS: ClassVar = {
+        kind: rule for kind, rule in _DIALECT.parser_class.TYPE_CONVERTERS.items() if kind != exp.DType.TEXT
+    }
+
+
+_TOKENIZER = _Tokenizer(dialect=_DIALECT)
 _WRITE = "write the value into the text"
 _INNER = "ask two questions: what an inner one answers can be written as a number, as in age > 40 or IN (1, 2)"
+_NESTED = (
+    "write sum(count(*)) OVER () beside GROUP BY, or aggregate the groups of a subquery: SELECT avg(n) AS mean FROM "
+    "(SELECT x, count(*) AS n FROM t GROUP BY x) AS g"
+)
 _ALREADY = "write the condition alone, as it would follow WHERE"
 _NAMES = "a name takes double quotes, a text single ones"
 _REFUSED = {
@@ -70,12 +99,12 @@ _NODES: dict[type[Any], tuple[str, str | None]] = {
     exp.Window: ("OVER here", None),
     exp.Order: ("ORDER BY here", None),
     exp.Dot: ("a dot here", None),
-    exp.Bracket: ("[ ]", None),
+    exp.Bracket: ("[ ]", "write substring(x, 1, 1) for a letter of a text"),
     exp.Array: ("[ ]", None),
     exp.Struct: ("{ }", None),
     exp.Lambda: ("->", None),
     exp.JSONExtract: ("->", None),
-    exp.Collate: ("COLLATE", None),
+    exp.Collate: ("COLLATE", "write lower(x) = 'a', or ORDER BY lower(x)"),
     exp.BitwiseNot: ("~", None),
     exp.BitwiseAnd: ("&", "use AND"),
     exp.BitwiseOr: ("|", "use OR"),
@@ -92,12 +121,13 @@ _MOMENT = {"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "EPOCH"}
 BEGINNINGS = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+_MATCHES = {TokenType.TILDE, TokenType.IRLIKE}  # !~ and !~*
 _PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
 _COMMA = TokenType.COMMA
 _CONNECTIVES = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "GLOB"}
 _VERBS = {"ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "GRANT"}
 _VERBS |= {"INSERT", "LOAD", "MERGE", "PIVOT", "PRAGMA", "SET", "SHOW", "SUMMARIZE", "TABLE", "TRUNCATE", "UNPIVOT"}
-_VERBS |= {"UPDATE", "USE", "VALUES"}
+_VERBS |= {"UPDATE", "USE", "VALUES", "DESC", "DECLARE", "EXEC", "EXECUTE"}
 # A text that ends with one of these was cut short.
 _PENDING = {
     *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
@@ -160,7 +190,18 @@ SCALARS: tuple[type[Any], ...] = (
 )
 # Most nodes are of these kinds, and their kind is all there is to check.
 _DATED = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.TimeToStr)
-_CHECKED = (exp.In, exp.DataType, exp.Column, exp.Sub, exp.Between, exp.Anonymous, *_DATED)
+_WEEKDAYS = {"DOW", "DAYOFWEEK", "WEEKDAY"}
+_CHECKED = (
+    exp.In,
+    exp.DataType,
+    exp.Column,
+    exp.Sub,
+    exp.Between,
+    exp.Anonymous,
+    exp.SimilarTo,
+    exp.DayOfWeek,
+    *_DATED,
+)
 _PLAIN = frozenset(kind for kind in SCALARS if not issubclass(kind, _CHECKED))
 _COPYING = (exp.In, exp.Between, exp.Case, exp.Nullif)
 _NESTING = (*COMPARISONS, exp.Is, exp.Not, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between)
@@ -169,6 +210,7 @@ MOST_NODES = 10_000  # of one expression, with the columns of a subquery written
 MOST_GROWTH = 1_000  # times that replace may lengthen a text
 MOST_COPIES = 256  # of a part, by lists and CASE inside one another; DuckDB writes the part out for each value
 _TYPES = {"BOOLEAN", "INT", "BIGINT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL", "VARCHAR", "TEXT", "DATE"}
+_TYPES |= {"CHAR", "NCHAR", "NVARCHAR"}
 
 
 class Source:
@@ -180,7 +222,7 @@ class Source:
         self.expected = SELECTS if statement else CONDITIONS
         self.names = names
         with self.explained(statement):
-            tokens, self.top = _checked(text, statement, self.expected)
+            tokens, self.top = _checked(text, statement, self.expected, names)
             self.tree = self._parsed(tokens, exp.Query if statement else exp.Condition)
             if not statement:
                 self.scalar(self.tree)
@@ -202,7 +244,7 @@ class Source:
             what = f"more than {MOST_LOOSE} JOINs without ON or USING"
             raise _refusal(f"{what} are", _place(self.text, join.start), None, "write ON after each JOIN")
         try:
-            parser = _DIALECT.parser()
+            parser = _Parser(dialect=_DIALECT)
             whole = root is exp.Query
             trees = parser.parse(tokens, self.text) if whole else parser.parse_into(root, tokens, self.text)
         except ParseError as error:
@@ -211,7 +253,7 @@ class Source:
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
             problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
             words = [token.text for token in tokens if token.token_type in (TokenType.VAR, TokenType.XOR)]
-            advice = unreadable(words) or misspelt_keyword(words, self.names)
+            advice = unreadable(words) or _near(near, tokens, detail) or misspelt_keyword(words, self.names)
             raise QueryError(problem, expected=self.expected, advice=advice, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
@@ -238,15 +280,17 @@ class Source:
         if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
             self.refuse(node, "IN with anything but a list of values is", _INNER)
         if isinstance(node, exp.DataType) and node.this.name not in _TYPES:
-            self.refuse(node, f"the type {node.sql(dialect='duckdb').lower()} is", "cast to DOUBLE, INTEGER or DATE")
+            kind = node.sql(dialect="duckdb").lower()[:30]
+            self.refuse(node, f"the type {kind} is", "write CAST(x AS DOUBLE), INTEGER, VARCHAR or DATE")
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Identifier | exp.Star):
             self.refuse(node, "a dot here is", "write the name of a column alone")
         if isinstance(node, exp.Sub) and _is_date(node):
             self.refuse(node, "a date without quotes is", f"a date takes single quotes, as in '{_date_text(node)}'")
         if isinstance(node, exp.Between) and node.args.get("symmetric"):
             self.refuse(node, "BETWEEN SYMMETRIC is", "write the smaller value first, without SYMMETRIC")
+        self._ambiguous(node)
         if isinstance(node, exp.Anonymous) and str(node.this).lower() in _NAMED:
-            self._dated(node, node.expressions[0].name if node.expressions else "")
+            self._dated(node, _first_text(node))
             return
         if isinstance(node, exp.Extract):
             self._dated(node, node.name)
@@ -254,6 +298,8 @@ class Source:
             self._dated(node, node.args["unit"].name)
         if isinstance(node, exp.TimeToStr) and re.search("%[HIMSfpcXT]", str(node.args["format"].this)):
             self._dated(node, "HOUR")
+        if isinstance(node, exp.Count | exp.Sum | exp.Avg):
+            self.refuse(node, f"{self.named(node)} inside an aggregate or a group is", _NESTED)
         if not isinstance(node, SCALARS):
             self.refuse(node, f"{self.named(node)} is", instead(node))
 
@@ -261,6 +307,34 @@ class Source:
         """Refuse the time of a day, which no column has."""
         if unit.upper() in _MOMENT:
             self.refuse(node, "the time of a day is", TIMES)
+
+    def _ambiguous(self, node: Any) -> None:
+        """Refuse what is written in the same way in several databases, means different things, and looks answered."""
+        if isinstance(node, exp.SimilarTo) and re.search(r"[%_.^$\\]", str(node.expression.this)):
+            what = "SIMILAR TO with % _ . ^ $ in its pattern, which databases read in different ways,"
+            self.refuse(node, f"{what} is", "write LIKE 'a%', or regexp_matches(x, '^a.*b$')")
+        weekday = isinstance(node, exp.DayOfWeek) or (isinstance(node, exp.Extract) and node.name.upper() in _WEEKDAYS)
+        if isinstance(node, exp.Anonymous):
+            weekday = "WEEKDAY" in (str(node.this).upper(), _first_text(node).upper()) or (
+                _first_text(node).upper() in _WEEKDAYS and str(node.this).lower() in _NAMED
+            )
+        if weekday:
+            self._weekday(node)
+
+    def _weekday(self, node: Any) -> None:
+        """Refuse to look for a seventh day where days of the week run from 0 to 6: other databases begin at 1."""
+        around = node.parent
+        while isinstance(around, exp.Paren | exp.Cast):
+            around = around.parent
+        if isinstance(around, exp.In):
+            values = around.expressions
+        elif isinstance(around, exp.Between):
+            values = [around.args["low"], around.args["high"]]
+        else:
+            values = [around.this, around.expression] if isinstance(around, exp.EQ | exp.NEQ) else []
+        if any(isinstance(value, exp.Literal) and str(value.this) == "7" for value in values):
+            days = "dayofweek runs from 0 on Sunday to 6 on Saturday; isodow from 1 on Monday to 7 on Sunday"
+            self.refuse(node, "a weekday of 7 is", days)
 
     def bounded(self, tree: Any) -> None:
         """Refuse an expression that is large once columns of a subquery are written out, or whose texts grow large."""
@@ -309,14 +383,15 @@ class Source:
     def named(self, node: Any) -> str:
         """The name of a node in a message; a function as the user wrote it."""
         if isinstance(node, exp.Func) and type(node) not in (*_NODES, exp.Anonymous):
-            written_as = {str(name).lower() for name in node.sql_names()} | {
-                node.sql(dialect="duckdb").split("(")[0].lower()
-            }
+            word = self.text[node.meta["start"] : node.meta["end"] + 1] if "end" in node.meta else ""
+            if word.isidentifier():
+                return f"the function {word[:30]}"
+            written_as = {str(name).lower() for name in node.sql_names()} | {_shown(node).split("(")[0].lower()}
             used = [word for word in re.findall(r"(\w+)\s*\(", self.text) if word.lower() in written_as]
             if used:
                 return f"the function {used[0][:30]}"
-            first = node.this.this if isinstance(node.this, exp.Column) else None
-            start = None if first is None else first.meta.get("start")
+            starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+            start = min(starts, default=None)
             before = (
                 None
                 if start is None
@@ -340,6 +415,11 @@ class Source:
         raise _refusal(what, self.at(node), None if instead else self.expected, instead or besides)
 
 
+def _first_text(node: Any) -> str:
+    """The name or text of the first argument of a function."""
+    return str(node.expressions[0].name) if node.expressions else ""
+
+
 def _copies(node: Any) -> int:
     """How often DuckDB writes out what a node compares."""
     match node:
@@ -361,7 +441,7 @@ def tokens_of(text: str) -> list[Token]:
             "the text holds a NUL or half a surrogate pair, which no name or value has", advice="remove it"
         )
     try:
-        tokens = _DIALECT.tokenize(text)
+        tokens = _TOKENIZER.tokenize(text)
     except Exception:  # sqlglot may raise any exception on hostile text
         raise QueryError("the text cannot be read: a quote or a comment is not closed", line=1, column=1) from None
     if len(tokens) > MAX_WORDS:
@@ -371,7 +451,7 @@ def tokens_of(text: str) -> list[Token]:
     return tokens
 
 
-def _checked(text: str, statement: bool, expected: str) -> tuple[list[Token], int | None]:
+def _checked(text: str, statement: bool, expected: str, names: Sequence[str]) -> tuple[list[Token], int | None]:
     """The tokens of one statement and the number after TOP; refused if it nests too deeply or holds a bad word."""
     tokens = tokens_of(text)
     tokens, top = without_top(tokens) if statement else (tokens, None)
@@ -397,10 +477,10 @@ def _checked(text: str, statement: bool, expected: str) -> tuple[list[Token], in
             problem = (f"{token.text.upper()} is", _HINTS[kind])
         elif (kind, following[index]) in _GAPS:
             problem = (f"{token.text.upper()!r} with nothing on one side is", None)
-        elif kind == TokenType.NOT and token.text == "!":
+        elif kind == TokenType.NOT and token.text == "!" and following[index] not in _MATCHES:
             problem = ("! is", "write NOT")
         elif index == 0 and kind not in BEGINNINGS and (statement or _is_statement(token.text, words[0])):
-            problem = (f"{token.text[:20]!r} at the start is", _select_instead(token.text))
+            problem = (f"{token.text[:20]!r} at the start is", _select_instead(token.text, names))
         elif depth + run > MAX_NESTING:
             problem = (f"nesting more than {MAX_NESTING} deep is", "ask it in parts")
         else:
@@ -420,8 +500,22 @@ def _misspelt(first: str) -> bool:
     return first.upper() not in _VERBS and bool(nearest(first, ["SELECT"], likeness=0.8))
 
 
-def _select_instead(first: str) -> str:
-    return "did you mean SELECT?" if _misspelt(first) else f"only SELECT is supported: {SELECTS}"
+def _select_instead(first: str, names: Sequence[str]) -> str:
+    if _misspelt(first):
+        return "did you mean SELECT?"
+    return statement_instead(first, list(map(written, names))) or f"only SELECT is supported: {SELECTS}"
+
+
+def _near(near: str, tokens: list[Token], detail: dict[str, Any]) -> str | None:
+    """Advice for a text that cannot be read, by what stands there."""
+    if near in ("[", "#"):
+        return _NAMES if near == "[" else "a comment begins with --"
+    place = [(token.line, token.col) for token in tokens]
+    at = (detail.get("line"), detail.get("col"))
+    before = tokens[place.index(at) - 1] if at in place[1:] else None
+    if before is not None and near.startswith("'") and len(before.text) == 1 and before.token_type == TokenType.VAR:
+        return f"write the text in single quotes alone, without {before.text} before it"
+    return None
 
 
 def _unfinished(tokens: list[Token]) -> str | None:
@@ -444,7 +538,7 @@ def _unquoted(text: str, names: Sequence[str]) -> str:
     """Advice for a text that cannot be read because a name needs quotes and has none."""
     folded = text.casefold()
     signed = [name for name in names if name.casefold() in folded and not re.fullmatch(r"\w+", name)]
-    bare = [identifier(name) for name in signed if identifier(name) not in text]
+    bare = [identifier(name) for name in signed if identifier(name) not in text and f"`{name}`" not in text]
     return f"a name with spaces or signs takes double quotes: {', '.join(bare[:3])}" if bare else ""
 
 
@@ -467,13 +561,18 @@ def named(node: Any) -> str:
     if type(node) in _NODES:
         return _NODES[type(node)][0]
     if isinstance(node, exp.Func):
-        name = node.name if isinstance(node, exp.Anonymous) else node.sql(dialect="duckdb").split("(")[0]
+        name = node.name if isinstance(node, exp.Anonymous) else _shown(node).split("(")[0]
         return f"the function {str(name)[:30].lower()}"
     if type(node) in COMPARISONS:
         return "a comparison"
     if isinstance(node, exp.Literal):
         return "a literal"
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+
+
+def _shown(node: Any) -> str:
+    """A node as DuckDB would have it; what it cannot say is left out without a word."""
+    return str(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE))
 
 
 def _is_date(node: Any) -> bool:
@@ -490,4 +589,5 @@ def _date_text(node: Any) -> str:
 def instead(node: Any) -> str | None:
     """What to write instead of a sqlglot node, if there is specific advice."""
     name = str(node.this) if isinstance(node, exp.Anonymous) else type(node).__name__
-    return FUNCTIONS.get(name.lower().replace("_", "")) or _NODES.get(type(node), (None, None))[1]
+    known = FUNCTIONS.get(name.lower().replace("_", "")) or _NODES.get(type(node), (None, None))[1]
+    return known or (misspelt_function(name) if isinstance(node, exp.Anonymous) else None)

@@ -15,6 +15,7 @@ import datetime as dt
 import decimal
 import itertools
 import math
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -66,14 +67,35 @@ def evaluated(sql: str, columns: Mapping[str, Sequence[Any]], rows: int, told: s
             found = cursor.execute(f'SELECT {sql} FROM levels ORDER BY "place of the row"').fetchall()
         except duckdb.Error as error:
             happened = str(error).split("\n", maxsplit=1)[0].split(":", maxsplit=1)[-1].strip()
-            texts = "'+(VARCHAR" in happened
             raise QueryError(
-                f"{told or sql[:60]} cannot be computed: {happened[:160]}",
-                advice="join texts with ||, as in a || '!'" if texts else "compare values of the same type",
+                f"{told or sql[:60]} cannot be computed: {happened[:160]}", advice=_computable(happened)
             ) from None
         finally:
             cursor.close()
     return [plain_value(value) for (value,) in found]
+
+
+_COMPUTABLE = (  # what DuckDB complains of, and what to write
+    (r"'\+\(VARCHAR", "join texts with ||, as in a || '!'"),
+    (
+        r"'[!~]+\*?\(DATE|'\w*(like|match|contains|starts|prefix|left|substr)\w*\(DATE",
+        "write a date as text: strftime(x, '%Y-%m') LIKE '2024-03%'",
+    ),
+    (r"'[+-]\((DATE, BIGINT|BIGINT, DATE)", "days are added as whole numbers: x + CAST(y AS INT)"),
+    (
+        r"\((STRING_LITERAL|VARCHAR), INTERVAL|INTERVAL, (STRING_LITERAL|VARCHAR)",
+        "write a date with its word: DATE '2024-12-31'",
+    ),
+    (r"\(.*BOOLEAN.*\)", "write CAST(x AS INT) for a truth value that is computed with"),
+    (r"specifier", "write year, quarter, month, week, day, doy, dow or isodow"),
+    (r"'\w+\((BIGINT|DOUBLE|DATE)", "cast to the type that the function takes, as in CAST(x AS VARCHAR)"),
+)
+
+
+def _computable(happened: str) -> str:
+    """Advice for an expression that DuckDB cannot compute, by its complaint."""
+    found = (advice for pattern, advice in _COMPUTABLE if re.search(pattern, happened))
+    return next(found, "compare values of the same type")
 
 
 def plain_value(value: Any) -> Any:
@@ -130,10 +152,11 @@ def _on_levels(  # noqa: PLR0917
                 for column, level in zip(columns, place, strict=True)
                 if not single(column)
             )
+            whole = "; / keeps fractions, so write // for whole numbers" if re.search(r" / \d+\b(?!\.)", sql) else ""
             raise QueryError(
                 f"{sql[:60]} cuts through {where}",
                 advice="cut between declared bins; a coarser unit may do, and GROUP BY of the column alone has a group "
-                "for each bin",
+                f"for each bin{whole if all(isinstance(column, Integer) for column in columns) else ''}",
             )
     result.flags.writeable = False
     return result

@@ -53,6 +53,10 @@ _TRUTHS = (
 )
 
 
+UNIT_WORDS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "WEEKDAY", "DAYOFWEEK", "DW", "HOUR", "MINUTE", "SUNDAY"}
+_WEEKS = "a week begins on Monday, dayofweek(x) is 0 on Sunday"
+
+
 def is_select(text: str) -> bool:
     """Whether a text begins with SELECT or WITH, ignoring comments and parentheses."""
     kinds = [token.token_type for token in tokens_of(text)]
@@ -173,6 +177,8 @@ class Reader:
             every = ", ".join(map(written, self.schema.names))
             text = f"a text takes single quotes: {quoted(node.name)}; " if _is_value(node) else ""
             hint = f"did you mean {' or '.join(close)}?" if close else f"{text}columns are {every}"
+            if node.name.upper() in UNIT_WORDS and isinstance(node.parent, exp.Func):
+                hint = f"a unit stands first, in quotes: date_part('month', x), date_trunc('month', x); {_WEEKS}"
             with located(self.at(node)):
                 if self.unit is not None and node.name.casefold() == self.unit.casefold():
                     raise QueryError(

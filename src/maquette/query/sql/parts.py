@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from maquette.query.sql.advice import PIVOT
+
 PARTS: dict[type[Any], set[str]] = {
     exp.Join: {"this", "side", "kind", "on", "using"},
     exp.Limit: {"this", "expression", "limit_options"},
@@ -61,6 +63,8 @@ def unread(tree: Any) -> tuple[Any, str, str | None] | None:
         if known is None:
             continue
         for part, value in node.args.items():
+            if part == "pivots" and value:
+                return node, f"{'UNPIVOT' if value[0].args.get('unpivot') else 'PIVOT'} is", PIVOT
             if part not in known and value not in (None, False, [], ()):
                 return node, _words(node, part, value), _INSTEAD.get(type(node))
     return None

@@ -25,12 +25,18 @@ def private(work: Work, tree: Any, scope: View, names: Names) -> Found:
     """The relation of a SELECT about rows, and its columns."""
     known = lambda node: not no_column(work, node, scope)  # noqa: E731
     items = lateral(work, [item(work, node, scope) for node in tree.expressions], known)
+    of_groups = {title.casefold() for inner, title in items if any(map(is_aggregate, inner.walk()))}
     where, plain = tree.args.get("where"), [item for item in items if not any(map(is_aggregate, item[0].walk()))]
+    for part in () if where is None else where.find_all(exp.Column):
+        if not part.table and part.name.casefold() in of_groups and no_column(work, part, scope):
+            work.source.refuse(part, f"{part.name}, which is computed from groups, in WHERE is", "put it after HAVING")
     keep = kept(work, None if where is None else spelled(work, where.this, plain, known), scope)
     work.limited(tree, 1)
     grouping = Grouping(work, tree, items, scope)
     found = Aggregates(work.schema, work.reader, work.source, work.context, keep, work.fresh)
-    leaves = _Leaves(work, scope, grouping, found)
+    parts = tree.walk(prune=lambda part: isinstance(part, exp.From | exp.Join | exp.Where | exp.Subquery))
+    rows_only = not grouping.keys and not any(map(is_aggregate, parts))
+    leaves = _Leaves(work, scope, grouping, found, rows_only)
     body = Body(work, tree, names, items)
     body.read(leaves.read)
     if not grouping.keys and not found.makers and not body.distinct:
@@ -42,11 +48,12 @@ def private(work: Work, tree: Any, scope: View, names: Names) -> Found:
 class _Leaves:
     """What the parts of an expression are in the measured table: keys, markers of grouping sets, and aggregates."""
 
-    def __init__(self, work: Work, scope: View, grouping: Grouping, found: Aggregates) -> None:
+    def __init__(self, work: Work, scope: View, grouping: Grouping, found: Aggregates, rows_only: bool) -> None:
         self.work, self.scope, self.grouping, self.found = work, scope, grouping, found
         self.names = [work.fresh() for _ in grouping.keys]
         self.markers = [work.fresh() for _ in grouping.keys]  # 1 where a key is not in the grouping set
         self.texts = grouping.texts
+        self.rows_only = rows_only  # neither groups nor numbers of them
 
     def read(self, node: Any) -> Any | None:
         """The column of a part, or None if its own parts are to be read."""
@@ -70,6 +77,8 @@ class _Leaves:
                 return column(self.names[same])
         if isinstance(node, exp.Column):
             private_column(self.work, node, self.scope)
+            if self.rows_only:
+                self.work.source.refuse(node, "a list of rows is", ROWS)
             not_grouped(self.work, node)
         return None
 

@@ -72,6 +72,9 @@ def _asked(of: Aggregates, node: Any) -> tuple[float, Any, bool, bool]:
     else:
         share = node.args.get("quantile") or node.args.get("expression")
         argument, kind = node.this, node
+    if isinstance(share, exp.Array | exp.Tuple | exp.Bracket):
+        several = "ask one quantile at a time: quantile_cont(x, 0.25), quantile_cont(x, 0.5)"
+        of.source.refuse(node, "a list of quantiles is", several)
     value = literal_value(share) if share is not None and is_literal(share) else None
     if not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
         of.source.refuse(node, "a quantile at anything but a number from 0 to 1 is", "write quantile_cont(x, 0.9)")

@@ -44,7 +44,10 @@ SECTIONS = (
     Section(
         "Conditions",
         "=, <>, <, <=, >, >=, IN, BETWEEN, LIKE, ILIKE, IS NULL, AND, OR, NOT, and any expression on columns and "
-        "literals. It is evaluated on the declared levels. A condition that cuts through a bin is refused, or answered "
+        "literals. It is evaluated on the declared levels. Names take double quotes or backticks. ~ and "
+        "regexp_matches look for a pattern anywhere; SIMILAR TO with % _ . in its pattern is refused: databases read "
+        "it in different ways. / keeps fractions, // is whole division; CAST(x AS VARCHAR(3)) cuts to three letters. A "
+        "condition that cuts through a bin is refused, or answered "
         "between the two cuts around it (cuts = between; counts only).",
         (
             "SELECT count(*) FROM people WHERE age BETWEEN 20 AND 39 AND region IN ('north', 'south')",
@@ -57,7 +60,8 @@ SECTIONS = (
         "Dates",
         "year, quarter, month, week, weekday, date_trunc, extract, intervals and CURRENT_DATE, where they cut between "
         "declared bins. Where dialects differ a word means what it means to DuckDB: dayofweek and weekday are 0 on "
-        "Sunday, isodow is 7.",
+        "Sunday, isodow is 7; dayofweek(x) = 7 is refused. DATEADD, DATE_SUB, DATEPART, DATENAME, EOMONTH and to_char "
+        "are read as other databases have them. A time of day is ignored in rows and refused in literals.",
         (
             "SELECT quarter(seen) AS q, count(*) AS n FROM people GROUP BY q ORDER BY q",
             "SELECT count(*) FROM people WHERE seen >= DATE '2024-06-01' - INTERVAL 31 DAY",
@@ -128,11 +132,13 @@ SECTIONS = (
     Section(
         "Public tables",
         "JOIN or LEFT JOIN of a lookup on its unique key renames levels; its numbers are clamped to declared bounds. "
-        "JOIN drops rows whose key it lacks. A second private table is not joined.",
+        "JOIN drops rows whose key it lacks. A public table alone may be selected from, free of charge, also "
+        "as a list for IN. A second private table is not joined.",
         (
             "SELECT r.name, count(*) AS n FROM people p LEFT JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT r.name, avg(p.age) AS a FROM people p JOIN regions r ON p.region = r.code GROUP BY 1",
             "SELECT sum(r.weight) AS w FROM people p LEFT JOIN regions r ON p.region = r.code",
+            "SELECT count(*) FROM people WHERE region IN (SELECT code FROM regions WHERE name = 'up')",
             "WITH g AS (SELECT region, count(*) AS n FROM people GROUP BY region) "
             "SELECT name, n FROM g JOIN regions ON g.region = regions.code",
         ),

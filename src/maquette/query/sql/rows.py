@@ -68,7 +68,7 @@ def _public_column(work: Work, node: Any, table: PublicTable, key: Any) -> Any:
 def public_value(table: PublicTable, key: Any, values: Sequence[Any]) -> Any:
     """The value beside each key of a public table, as an expression on the private key; NULL where there is none."""
     keys = table.column(table.key)
-    ifs = [exp.If(this=_literal(one), true=_literal(value)) for one, value in zip(keys, values, strict=True)]
+    ifs = [exp.If(this=literal_of(one), true=literal_of(value)) for one, value in zip(keys, values, strict=True)]
     return exp.Case(this=key.copy(), ifs=ifs)
 
 
@@ -117,6 +117,9 @@ def item(work: Work, node: Any, scope: View | Frame) -> tuple[Any, str]:
     inner = node.this if isinstance(node, exp.Alias) else node
     if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
         work.source.refuse(node, "* in the select list is", ROWS)
+    if isinstance(inner, exp.EQ) and isinstance(inner.this, exp.Column) and inner.expression.find(exp.AggFunc):
+        named = inner.this.name
+        work.source.refuse(node, f"{named} = before an aggregate is", f"a title stands after it: ... AS {named}")
     if isinstance(node, exp.Alias):
         if not writable(node.alias):
             work.source.refuse(node, "a title with a NUL is", "name the column by letters")
@@ -161,7 +164,8 @@ def not_grouped(work: Work, node: Any) -> None:
         raise QueryError(f"{node.name} is selected but not grouped by", advice=advice)
 
 
-def _literal(value: Any) -> Any:
+def literal_of(value: Any) -> Any:
+    """A plain value of a public table as it would be written."""
     if value is None:
         return exp.Null()
     if isinstance(value, bool):

@@ -19,7 +19,9 @@ CUTS: tuple[CutRule, ...] = ("refuse", "between")
 LEAST_ALPHA = 1e-12  # below it, squares of widths in rows leave the floats
 
 _MAYBE = re.compile(r"--|/\*|^\s*set\b", re.IGNORECASE)
-_COMMENT = re.compile(r"--(?P<line>[^\n]*)|/\*\+?(?P<block>.*?)\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.DOTALL)
+_COMMENT = re.compile(
+    r"--(?P<line>[^\n]*)|/\*\+?(?P<block>.*?)\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`", re.DOTALL
+)
 _SET = re.compile(r"\s*set\s+(?P<pair>[^;]*);", re.IGNORECASE)
 _PAIR = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?:=|\bto\b)\s*([^\s,;=]+)\s*", re.IGNORECASE)
 

@@ -85,8 +85,9 @@ def _table(work: Work, node: Any, names: Names) -> View | Frame:
     _check_plain(work, node)
     if node.name.casefold() in names:
         return _seen(work, names[node.name.casefold()], alias)
-    if node.name.casefold() in {name.casefold() for name in work.context.public}:
-        work.source.refuse(node, f"FROM the public table {node.name} is", "begin with the private table and JOIN it")
+    public = {name.casefold(): table for name, table in work.context.public.items()}
+    if node.name.casefold() in public:
+        return _listed(work, node, public[node.name.casefold()])
     if not work.context.knows(node.name):
         _unknown_table(work, node)
     if work.table and node.name.casefold() != work.table.casefold() and work.context.table is None:
@@ -164,7 +165,10 @@ def _join(work: Work, scope: View | Frame, join: Any, names: Names) -> View | Fr
     else:
         other = _table(work, node, names)
     if not isinstance(other, Frame):
-        work.source.refuse(node, "joining answered groups with rows is", "aggregate the table in a subquery first")
+        first = isinstance(scope.relation, p.Listed)
+        what = "a public table before the private one" if first else "joining answered groups with rows"
+        instead = "begin FROM with the private table and JOIN the public one"
+        work.source.refuse(node, f"{what} is", instead if first else "aggregate the table in a subquery first")
     side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
     if side not in ("", "LEFT") or kind not in ("", "INNER", "CROSS", "OUTER"):
         work.source.refuse(join, f"{side or kind} JOIN is", "use JOIN, LEFT JOIN or CROSS JOIN")
