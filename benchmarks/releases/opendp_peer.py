@@ -1,8 +1,8 @@
 """OpenDP's AIM and MST (`pip install opendp[mbi]`), run by benchmarks/release.py in an environment of their own.
 
 python -m releases.opendp_peer CASE, a JSON object: data, table, method (AIM or MST), epsilon, delta, k; with
-"compared", only some of the tables are compared; with "rows", synthetic rows are written to that file and nothing is
-compared. It prints one.
+"compared", only some of the tables are compared; with "rows", that file gets synthetic rows, "times" as many as
+there are real ones, and nothing is compared. It prints one.
 
 Settings are the documentation's, but for AIM's model: at most 1 MB, not 80, with which it takes an hour and more.
 One row is one contribution (add-remove); rho is the largest that OpenDP's own conversion allows for epsilon and delta.
@@ -62,7 +62,8 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     spent = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if "rows" in case:
-        np.save(case["rows"], made.synthesize(rows=len(rows), method="sample").select(list(sizes)).to_numpy())
+        drawn = made.synthesize(rows=case["times"] * len(rows), method="sample")
+        np.save(case["rows"], drawn.select(list(sizes)).to_numpy())
         return {**spent, "memory": memory}
     tables = some if "compared" in case else every
     names, sets = list(sizes), tables(shape, case["k"])

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from releases import asked, averages, interval_run, scores, suite, suite_page, suite_run, train_run
+from releases import asked, averages, interval_run, repeated_page, scores, suite, suite_page, suite_run, train_run
 from releases.distance import counted, some
 from releases.suite_case import OutOfTime, baseline, compared, within
 
@@ -188,6 +188,23 @@ def test_areas_keep_the_worst() -> None:
     done.append({"table": "a", "epsilon": 1.0, "method": "auto", "note": "not done"})
     assert train_run.areas(done) == {("a", 1.0, "auto"): train_run.Area(0.8, 0.6, 3)}
     assert train_run.above(0.6, 0.7) == pytest.approx(0.5)
+
+
+def test_areas_of_as_many_rows_as_real_ones_are_told_beside() -> None:
+    real = {"table": "a", "epsilon": 0.0, "method": "real", "auc": 0.8}
+    done = [{"table": "a", "epsilon": 1.0, "method": "auto", "auc": 0.7, "equal": each} for each in (0.6, 0.64)]
+    first, second = train_run.told([real, *done])
+    assert "equal" not in first
+    assert second["equal"] == pytest.approx({"median": 0.62, "worst": 0.6, "ratio": 0.75})
+    assert repeated_page.training([second]).endswith("| 0.620 | 0.600 | 0.750 |")
+
+
+def test_what_is_run_again_keeps_its_place_in_the_record() -> None:
+    earlier = suite_page.recorded()
+    again = {name: earlier[5][name] for name in ("table", "epsilon", "method")} | {"3-way": 0.5, "note": "again"}
+    found = suite_page.with_earlier([again])
+    assert [suite_page.kept([case])[0]["table"] for case in found] == [case["table"] for case in earlier]
+    assert found[5] == again
 
 
 def test_a_release_that_takes_too_long_is_stopped() -> None:
