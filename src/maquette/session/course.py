@@ -29,16 +29,6 @@ class Course:
         ]
         self._known: dict[int, dict[Columns, Known]] = {}
 
-    @property
-    def complete(self) -> int | None:
-        """The first moment at which all parts were known; None if they are not."""
-        first = 0
-        for _, seen in self._seen:
-            if not seen:
-                return None
-            first = max(first, min([states[0].moment for _, _, states in seen]))
-        return first if first <= self.now else None
-
     def changes(self, after: int) -> list[int]:
         """The moments after this one at which what is known changed."""
         every = [state.moment for _, seen in self._seen for _, _, states in seen for state in states]

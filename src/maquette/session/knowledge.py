@@ -137,10 +137,11 @@ class Knowledge:
         Gaussian noise, every piece narrows the interval, so bisection finds the same moment.
         """
 
-        course = self.transcript.course(view)
-        widths, complete = self.widths, course.complete  # no older than the course
+        complete = self.transcript.complete(view)
         if complete is None:
             return None
+        course = self.transcript.course(view)
+        widths = self.widths  # no older than the course
         least = widths.fewest(view) if widths.mixed(view) and not isinstance(view, WholeView) else 0.0
 
         def fits(moment: int) -> bool:
@@ -293,9 +294,10 @@ class Doubts:
         if record.begun is None:
             record.settings = self._settings  # whoever pays first
         anchor = record.wholes.get(ANCHOR)
-        state = record.before, anchor, record.cells, None if record.begun is None else tuple(record.begun.items())
+        state = record.before, anchor, record.cells, record.begun
         if self._known is None or self._known[0] != state:
             settings = self._settings if record.begun is None else record.begun
+            state = (*state[:3], None if record.begun is None else dict(record.begun))
             self._known = state, replace(self._plain, account=self._account(settings) if settings else None)
         return self._known[1]
 

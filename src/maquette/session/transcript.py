@@ -244,7 +244,14 @@ class Transcript:
 
     def complete(self, view: View) -> int | None:
         """The first moment at which all parts of a question were known; None if they are not."""
-        return self.course(view).complete
+        first, now = 0, self.moment
+        for part in view.gains:
+            keys = (part, *view.others.get(part, ())) if self._mixed else (part,)
+            moments = [states[0].moment for key in keys if (states := self._states.get(key))]
+            if not moments:
+                return None
+            first = max(first, min(moments))
+        return first if first <= now else None
 
     def changes(self, view: View, after: int) -> list[int]:
         """The moments after this one at which what is known about a question changed."""
