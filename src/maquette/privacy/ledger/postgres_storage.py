@@ -193,7 +193,10 @@ class PostgresStorage(SqliteStorage):
         """Read at once what some requests of analysts depend on; once in a transaction."""
         self._expected = None
         requests = list(dict.fromkeys(request for request, _ in expected))
-        scopes = list(dict.fromkeys([TABLE_SCOPE, *(analyst_scope(analyst) for _, analyst in expected)]))
+        names = [
+            name for _, analyst in expected for name in (analyst, "".join(analyst.partition("/")[:2]))
+        ]  # and group
+        scopes = list(dict.fromkeys([TABLE_SCOPE, *map(analyst_scope, names)]))
         reads = [(_HEAD, ()), self.requests.asked(requests), self.budgets.asked(scopes)]
         head, places, spendings = self._server.together(reads)
         self._last = self._last or next((tuple(row) for row in head), None)
