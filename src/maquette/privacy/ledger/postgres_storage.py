@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maquette.bounded import Bounded
@@ -84,11 +84,11 @@ class Connection:
             raise broken(error) from None
 
     def together(self, statements: Iterable[Statement]) -> list[list[Any]]:
-        """Run statements one after the other in one exchange, the next none once one fails; the rows of each."""
+        """Run statements in order, none after one that fails, in one exchange if the driver can; the rows of each."""
         import psycopg
 
         try:
-            with self._connection.pipeline():
+            with self._connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():
                 cursors = [self._connection.execute(one, values or None, prepare=True) for one, values in statements]
             if any(cursor.statusmessage == "ROLLBACK" for cursor in cursors):
                 raise PostgresBroken("PostgreSQL did not commit", advice="look at the server")
