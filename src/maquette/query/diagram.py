@@ -85,7 +85,7 @@ class Diagram:
         if len(terms) != 1 + negated or terms[-1].coefficient != (-1.0 if negated else 1.0):
             return None
         factors = {position: factor.tolist() for position, factor in terms[-1].factors.items()}
-        if not all(weight in (0.0, 1.0) for factor in factors.values() for weight in factor):
+        if not all({0.0, 1.0}.issuperset(factor) for factor in factors.values()):
             return None
         inside, outside = ((), _ONE) if negated else (_ONE, ())
         holds = [any(factor) for factor in factors.values()]
@@ -94,8 +94,17 @@ class Diagram:
             node = self._terminal(inside)
             for position in reversed(self._positions):
                 if not all(factors[position]):
-                    node = self._branch(position, [node, nowhere], [0 if weight else 1 for weight in factors[position]])
+                    node = self._condition(position, factors[position], node, nowhere)
         return node
+
+    def _condition(self, position: int, factor: list[float], inside: int, outside: int) -> int:
+        """A new node from which levels with a weight lead inside, and others outside, which is another node."""
+        self._used.add(position)
+        there, elsewhere = self._digests[inside], self._digests[outside]
+        name = self._schema.columns[position].name.encode()
+        body = b"".join([name, b"\0", *[there if weight else elsewhere for weight in factor]])
+        self._digests.append(hashlib.sha256(body).digest())
+        return len(self._digests) - 1
 
     def _root(self, start: State) -> int:
         layers: list[dict[State, Split]] = []

@@ -199,6 +199,9 @@ class LinearQuery:
 
     def negates(self, other: LinearQuery) -> bool:
         """Whether it is written as one minus another query."""
+        if len(other.terms) == 1 and len(other.terms[0].factors) > 1:  # as most are: what it leaves out has two terms
+            (term,) = other.terms
+            return self._content == ((1.0, ()), (-term.coefficient, term.key))
         return self._content == (~other)._content
 
     @property

@@ -11,7 +11,6 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -29,6 +28,7 @@ from maquette.service import state as kept
 from maquette.service.config import Limits, TableConfig
 from maquette.service.errors import TooLarge, Unavailable
 from maquette.service.known import KnownAnswers
+from maquette.service.lane import Lane
 from maquette.service.principals import Principal
 from maquette.service.rates import Rates
 from maquette.service.state import State, as_text, now
@@ -38,7 +38,7 @@ from maquette.session import Explanation, Session, lasting
 if TYPE_CHECKING:
     from maquette.releases import Release
 
-LANE = 16  # threads of one table: enough for shared commits; the others stand in line, first come, first served
+LANE = 8  # threads of one table: enough for shared commits, and each plan looks at what all others have in flight
 _BRACKETS = re.compile("[()]")
 
 OVER = "; more than is left of your limit, or your group's: the answer would be wider, or a guess of the model"
@@ -89,7 +89,7 @@ class ServedTable:
         self._limits = limits
         self._rates = rates
         self._known = KnownAnswers()
-        self.lane = ThreadPoolExecutor(LANE, f"maquette-{config.name}")  # its threads end with this object
+        self.lane = Lane(LANE, f"maquette-{config.name}")
         self._line = threading.BoundedSemaphore(limits.waiting_asks)
         self.waiting = 0
         self._free = curator.cost_of([])

@@ -8,7 +8,7 @@ after them: their charges are added here with zeros in place of numbers. No answ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from maquette.session.order import Flight
@@ -30,6 +30,11 @@ class Layered(Mapping[Key, list[Item]], Generic[Key, Item]):
 
     def __getitem__(self, key: Key) -> list[Item]:
         return self._own[key] if key in self._own else self._below[key]
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """The list of a key; that of a mapping would raise, and catch, an error for every key that is not there."""
+        found = self._own.get(key)
+        return self._below.get(key, default) if found is None else found
 
     def __contains__(self, key: object) -> bool:
         return key in self._own or key in self._below

@@ -23,7 +23,7 @@ from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.reading import Bounds, Reading, corners, fieller, narrower, ratio, total
 from maquette.session.precision.view import NOTHING, Component, Mixture, Values, View
 from maquette.session.precision.whole_view import WholeView
-from maquette.session.precision.width import STEP, Known, Widths
+from maquette.session.precision.width import STEP, Known, Widths, mixture_of
 from maquette.session.question import Goal, Question, goals_of, unit_of
 from maquette.session.record import Record
 from maquette.session.transcript import Transcript
@@ -136,7 +136,8 @@ class Numbers:
         return best if math.isfinite(width) else None
 
     def _whole_width(self, whole: WholeView) -> float:
-        return whole_width(whole, self._transcript, None, self.widths, self._wholes[whole.key])
+        known = self._transcript.known_of(whole)
+        return whole_width(whole, known, self._transcript, self.widths, self._wholes[whole.key])
 
     def _read_whole(self, whole: WholeView, moment: int | None) -> Reading:
         values, variances = whole.look(self._transcript.reader(moment))
@@ -189,9 +190,10 @@ class Numbers:
         looks = self._looks if moment is None or goal.marginal.columns else self._of_all
         found = looks.get((goal.key, moment))
         if found is None:
-            mixed = self._transcript.mixture(view, moment)
+            known = self._transcript.known_of(view, moment)
+            mixed = mixture_of(known)
             values, variances = view.look(self._transcript.reader(moment), rented, mixed)
-            found = Look(values, variances, mixed, self._transcript.known_of(view, moment))
+            found = Look(values, variances, mixed, known)
             looks[goal.key, moment] = found
         return found
 
@@ -267,9 +269,10 @@ def _width(direct: Direct, widths: Widths) -> float:
     return float(measured(direct, widths).widths.max(initial=0.0))
 
 
-def whole_width(whole: WholeView, transcript: Transcript, moment: int | None, widths: Widths, number: int) -> float:
+def whole_width(
+    whole: WholeView, known: Mapping[Columns, Known], transcript: Transcript, widths: Widths, number: int
+) -> float:
     """The half-width of the noisiest cell of a question read from a whole table; infinite if that is not there."""
-    known = transcript.known_of(whole, moment)
     if whole.key not in known or len(known) < len(whole.gains):
         return math.inf
     if isinstance(whole, BareView) and widths.simultaneous:

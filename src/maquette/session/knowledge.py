@@ -22,7 +22,7 @@ from maquette.session.precision.bases import ANCHOR
 from maquette.session.precision.shares import DIVISION, DIVISIONS
 from maquette.session.precision.view import NOTHING, Component, View
 from maquette.session.precision.whole_view import WholeView
-from maquette.session.precision.width import Widths
+from maquette.session.precision.width import Known, Widths, deviation
 from maquette.session.pricing import Pricing
 from maquette.session.question import Goal, everyone, places_of
 from maquette.session.record import Record
@@ -137,22 +137,27 @@ class Knowledge:
         Gaussian noise, every piece narrows the interval, so bisection finds the same moment.
         """
 
+        complete = self.transcript.complete(view)
+        if complete is None:
+            return None
+        course = self.transcript.course(view)
+        widths = self.widths  # no older than the course
+        least = widths.fewest(view) if widths.mixed(view) and not isinstance(view, WholeView) else 0.0
+
         def fits(moment: int) -> bool:
-            return self.width(view, moment) <= self.tolerance
+            return self._width(view, course.known(moment), widths) <= self.tolerance
 
         def possible(moment: int) -> bool:
-            whole = isinstance(view, WholeView)
-            return whole or self.widths.least(view, self.transcript.known_of(view, moment)) <= self.tolerance
+            return not least or deviation(view, course.known(moment)) * least <= self.tolerance
 
-        complete = self.transcript.complete(view)
-        if complete is None or (possible(complete) and fits(complete)):
+        if possible(complete) and fits(complete):
             return complete
-        if self.widths.simultaneous or not self.widths.gaussian:
-            moments = self.transcript.changes(view, complete)
+        if widths.simultaneous or not widths.gaussian:
+            moments = course.changes(complete)
             return next(filter(fits, moments[bisect_left(moments, True, key=possible) :]), None)
-        if not fits(self.transcript.moment):
+        if not fits(course.now):
             return None
-        moments = self.transcript.changes(view, complete)
+        moments = course.changes(complete)
         return moments[bisect_left(moments, True, key=fits)]
 
     def _fits(self, view: View | None, own: Own) -> bool:
@@ -169,10 +174,12 @@ class Knowledge:
 
     def width(self, view: View, moment: int, rented: Mapping[Columns, Component] = NOTHING) -> float:
         """The half-width of the noisiest cell as of a moment, in counts; infinite where a part is not known."""
+        return self._width(view, known_with(view, self.transcript.known_of(view, moment), rented), self.widths)
+
+    def _width(self, view: View, known: Mapping[Columns, Known], widths: Widths) -> float:
         if isinstance(view, WholeView):
-            return whole_width(view, self.transcript, moment, self.widths, self.record.wholes[view.key])
-        known = known_with(view, self.transcript.known_of(view, moment), rented)
-        return self.widths.of(view, known) if len(known) == len(view.gains) else math.inf
+            return whole_width(view, known, self.transcript, widths, self.record.wholes[view.key])
+        return widths.of(view, known) if len(known) == len(view.gains) else math.inf
 
     def width_after(self, goal: Goal) -> float:
         """Half-width of a goal now, or once it is paid for, in counts."""
@@ -287,9 +294,10 @@ class Doubts:
         if record.begun is None:
             record.settings = self._settings  # whoever pays first
         anchor = record.wholes.get(ANCHOR)
-        state = record.before, anchor, record.cells, None if record.begun is None else tuple(record.begun.items())
+        state = record.before, anchor, record.cells, record.begun
         if self._known is None or self._known[0] != state:
             settings = self._settings if record.begun is None else record.begun
+            state = (*state[:3], None if record.begun is None else dict(record.begun))
             self._known = state, replace(self._plain, account=self._account(settings) if settings else None)
         return self._known[1]
 

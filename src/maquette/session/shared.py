@@ -14,6 +14,7 @@ question is planned again on what is there now.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -43,6 +44,7 @@ class SharedRecord(Record):
         self._mine: dict[str, Flight] = {}  # by id: begun here and not taken yet
         self._others: dict[str, Flight] = {}
         self._ids = self._foreign = 0
+        self._next_look = 0.0  # when a waiting thread looks again; it decides nothing but that
         super().__init__(curator, name)
 
     def refresh(self) -> None:
@@ -185,10 +187,10 @@ class SharedRecord(Record):
         """Wait until a charge was taken, at its place; one that was refused leaves at once."""
         try:
             with self.lock:
-                while flight.request in self._mine and flight.outcome != "unknown" and not self._interrupted:
+                if flight.request in self._mine and flight.outcome != "unknown" and not self._interrupted:
                     self._fold()
-                    if flight.request in self._mine:
-                        self._look_again()
+                while flight.request in self._mine and flight.outcome != "unknown" and not self._interrupted:
+                    self._look_again()
                 if self._mine.pop(flight.request, None) is not None:
                     self._interrupted, self._ahead = True, None
                 if flight in self._line:
@@ -207,14 +209,19 @@ class SharedRecord(Record):
                 del self.requests[flight.name]
 
     def _look_again(self) -> None:
-        """Wait a moment for other processes; what a dead one had in flight is settled."""
+        """Wait a moment for other processes; what a dead one had in flight is settled.
+
+        One thread looks for all that wait, which it wakes if it has found what they wait for.
+        """
         self._moved.wait(POLL)
         self._drop()
-        if not self._interrupted:
+        if self._interrupted:
+            if not self._line:
+                self.refresh()
+        elif time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + POLL
             self._ledger.settle()
             self._fold()
-        elif not self._line:
-            self.refresh()
 
     def _flight(self, charge: Charge, note: Any) -> Flight:
         known = self._mine.get(charge.id) or self._others.get(charge.id)

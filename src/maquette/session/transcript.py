@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +22,10 @@ from maquette.estimates import Columns, Residuals, spread, subsets
 from maquette.query import Contrasts, Marginal, orthonormal, residual
 from maquette.schema import Schema
 from maquette.session.ahead import Layered
+from maquette.session.course import Course, as_of
 from maquette.session.precision.bases import inverse, is_plain, plain, question_of, scale, summed, whole_kind
-from maquette.session.precision.view import CELLS, UNMIXED, Mixture, Part, Read, View
-from maquette.session.precision.width import Known, known_of, mixture_of
+from maquette.session.precision.view import CELLS, Part, Read, View
+from maquette.session.precision.width import Known
 
 Values = NDArray[np.float64]
 
@@ -100,8 +99,6 @@ class State:
         """The largest variance of a coefficient, and the number of pieces."""
         return Known(1.0 / self.weight, self.pieces)
 
-
-_moment = attrgetter("moment")
 
 States = dict[Columns, list[State]] | Layered[Columns, State]
 
@@ -224,17 +221,13 @@ class Transcript:
         states = {part: self._at(part, moment) for part in parts}
         return {part: state.known for part, state in states.items() if state is not None}
 
+    def course(self, view: View) -> Course:
+        """How well a question is known, from one moment to the next, until now."""
+        return Course(self._states, view, self.moment, mixed=self._mixed)
+
     def known_of(self, view: View, moment: int | None = None) -> dict[Columns, Known]:
         """What is known of the parts of a question, in terms of its gains; parts not measured are left out."""
-        if not self._mixed:
-            return self.known(view.gains, moment)
-        return known_of(view, lambda key: self._known_at(key, moment))
-
-    def mixture(self, view: View, moment: int | None = None) -> Mixture:
-        """The weight of each basis in what is known of a question's parts."""
-        if not self._mixed:
-            return UNMIXED
-        return mixture_of(view, lambda key: self._known_at(key, moment))
+        return self.course(view).known(moment)
 
     def first(self, key: Columns) -> int | None:
         """The moment at which something was first measured under a key; None if that is not there."""
@@ -249,25 +242,20 @@ class Transcript:
         state = self._at(key, moment)
         return None if state is None else state.known
 
-    def _measured(self, view: View, part: Columns) -> list[list[State]]:
-        keys = (part, *view.others.get(part, ())) if self._mixed else (part,)
-        return [self._states[key] for key in keys if key in self._states]
-
     def complete(self, view: View) -> int | None:
         """The first moment at which all parts of a question were known; None if they are not."""
-        now, first = self.moment, 0
+        first, now = 0, self.moment
         for part in view.gains:
-            found = self._measured(view, part)
-            if not found:
+            keys = (part, *view.others.get(part, ())) if self._mixed else (part,)
+            moments = [states[0].moment for key in keys if (states := self._states.get(key))]
+            if not moments:
                 return None
-            first = max(first, min(states[0].moment for states in found))
+            first = max(first, min(moments))
         return first if first <= now else None
 
     def changes(self, view: View, after: int) -> list[int]:
         """The moments after this one at which what is known about a question changed."""
-        now = self.moment
-        needed = [states for part in view.gains for states in self._measured(view, part)]
-        return sorted({state.moment for states in needed for state in states if after < state.moment <= now})
+        return self.course(view).changes(after)
 
     def reader(self, moment: int | None = None) -> Read:
         """Reads every part as of a moment (default: now)."""
@@ -280,14 +268,7 @@ class Transcript:
         return read
 
     def _at(self, part: Columns, moment: int | None) -> State | None:
-        moment = self.moment if moment is None else moment
-        states = self._states.get(part)
-        if not states:
-            return None
-        if states[-1].moment <= moment:
-            return states[-1]
-        place = bisect_right(states, moment, key=_moment)
-        return states[place - 1] if place else None
+        return as_of(self._states.get(part), self.moment if moment is None else moment)
 
     def has(self, part: Columns) -> bool:
         """Whether a part was measured at all."""

@@ -17,29 +17,37 @@ import hashlib
 import itertools
 import re
 import secrets
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked
-from maquette.privacy.ledger.api import Receipt, Terms
+from maquette.bounded import Bounded
+from maquette.errors import LedgerError, LedgerLocked
+from maquette.privacy.ledger.api import Receipt, Recorded, Request, Terms, Ticket
 from maquette.privacy.ledger.book import Book, BookLedger
 from maquette.privacy.ledger.chain import KEY_BYTES, Chain, ChainEvent
-from maquette.privacy.ledger.machine import Entry, Hits, Membership, Place, Spending
+from maquette.privacy.ledger.machine import Entry
+from maquette.privacy.ledger.postgres_storage import (
+    EVENTS,
+    Connection,
+    Facts,
+    PostgresBroken,
+    PostgresStorage,
+    Statement,
+)
 from maquette.privacy.ledger.replay import Replay, Row, compare, replayed
-from maquette.privacy.ledger.store import Rows, SqliteStorage
 from maquette.privacy.ledger.terms import admit, founding, keyed
 from maquette.privacy.ledger.writer import Writer
-
-if TYPE_CHECKING:
-    import psycopg
 
 T = TypeVar("T")
 
 VERSION = 2
 BATCH = 2_000
+FACTS = 10_000  # of charges whose answers may come
+EXPECTED = 1_000
 NETWORK = {  # unless the address says otherwise: a server that no longer answers is noticed within half a minute
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -75,95 +83,6 @@ MIGRATIONS = {
     ),
     2: ('CREATE TABLE member (epoch BIGINT PRIMARY KEY, "left" BIGINT)',),
 }
-_EVENTS = "SELECT seq, kind, facts, content, mac FROM event"
-_REQUESTS = (
-    "SELECT charged, answered FROM request WHERE id = %s",
-    "INSERT INTO request VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET answered = excluded.answered",
-)
-_BUDGETS = (
-    'SELECT "limit", spent FROM budget WHERE scope = %s',
-    "INSERT INTO budget VALUES (%s, %s, %s) ON CONFLICT (scope) DO UPDATE SET "
-    '"limit" = excluded."limit", spent = excluded.spent',
-)
-_GUARDS = (
-    "SELECT opened, hits, used FROM guard WHERE id = %s",
-    "INSERT INTO guard VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET used = excluded.used",
-)
-_MEMBERS = (
-    'SELECT "left" FROM member WHERE epoch = %s',
-    'INSERT INTO member VALUES (%s, %s) ON CONFLICT (epoch) DO UPDATE SET "left" = excluded."left"',
-)
-
-
-class PostgresBroken(LedgerError):
-    """The database failed, or the connection to it."""
-
-
-class Connection:
-    """A connection whose failures are ledger errors, with a text that cannot hold a value."""
-
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self._connection = connection
-        self.turns = 0  # of transactions and undone operations: what was read in one need not hold in the next
-
-    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        """Run a statement."""
-        import psycopg
-
-        if statement.startswith(("BEGIN", "ROLLBACK", "COMMIT")):
-            self.turns += 1
-        try:
-            return self._connection.execute(statement, values or None, prepare=True)
-        except (psycopg.Error, UnicodeEncodeError) as error:
-            raise _broken(error) from None
-
-    def close(self) -> None:
-        """Close it, whatever its state; its locks are free when this returns, and not a moment later."""
-        with suppress(Exception):
-            self._connection.rollback()
-            self._connection.execute("SELECT pg_advisory_unlock_all()")
-        with suppress(Exception):
-            self._connection.close()
-
-
-class PostgresStorage(SqliteStorage):
-    """The chain and its books in one schema of a database, for a transaction that has locked the ledger's row.
-
-    What was read or written once is remembered, so it serves one transaction, until an operation in it is undone.
-    """
-
-    def __init__(self, connection: Any, *, limit: int, boot: int) -> None:
-        super().__init__(connection, limit=limit, boot=boot)
-        self._last: tuple[int, bytes] | None = None
-        self.requests: Rows[Place] = Rows(connection, *_REQUESTS)
-        self.budgets: Rows[Spending] = Rows(connection, *_BUDGETS)
-        self.guards: Rows[Hits] = Rows(connection, *_GUARDS)
-        self.members: Rows[Membership] = Rows(connection, *_MEMBERS)
-
-    def head(self) -> tuple[int, bytes]:
-        """The last event's number and MAC."""
-        if self._last is None:
-            self._last = super().head()
-        return self._last
-
-    def append(self, event: ChainEvent) -> None:
-        """Add one event to the chain."""
-        self._connection.execute("INSERT INTO event VALUES (%s, %s, %s, %s, %s)", event)
-        self._last = event.seq, event.mac
-
-    def event(self, seq: int) -> ChainEvent:
-        """The event with this number; the index says that it exists."""
-        row = self._connection.execute(f"{_EVENTS} WHERE seq = %s", (seq,)).fetchone()
-        if row is None:
-            raise LedgerCorrupted(f"event {seq} is missing", advice="Restore the ledger from a backup that verifies")
-        return ChainEvent(*row)
-
-    def charges_after(self, seq: int, count: int) -> list[ChainEvent]:
-        """The next `count` charges after this number, oldest first."""
-        query = (
-            "SELECT seq, kind, facts, content, mac FROM event WHERE seq > %s AND kind = 'charge' ORDER BY seq LIMIT %s"
-        )
-        return [ChainEvent(*row) for row in self._connection.execute(query, (seq, count)).fetchall()]
 
 
 class PostgresLedger(BookLedger):
@@ -191,7 +110,8 @@ class PostgresLedger(BookLedger):
         self._address, self._schema = address, f"maquette_{name}"
         self._anchor = Anchor(Path(anchor)) if anchor else None
         self._connection = connect(address)
-        self._held: tuple[int, PostgresStorage] | None = None
+        self._facts: Facts = Bounded(FACTS)
+        self._expected: deque[tuple[str, str]] = deque(maxlen=EXPECTED)  # requests and analysts of what waits
         try:
             fresh = self._own()
             self._chain = _chain(key, None if key_path is None else Path(key_path), fresh=fresh)
@@ -210,9 +130,29 @@ class PostgresLedger(BookLedger):
         """Where the account is kept, without the password."""
         return f"{shown(self._address)} {self._schema}"
 
+    def reserve(self, request: Request) -> Ticket | Recorded:
+        """Charge the request durably, or return its recorded answer."""
+        self._expect(request)
+        return super().reserve(request)
+
+    def commit(self, ticket: Ticket, answer: bytes, *, hit: bool = True) -> Receipt:
+        """Record the answer durably; only then may it be released."""
+        self._expect(ticket.request)
+        return super().commit(ticket, answer, hit=hit)
+
+    def _expect(self, request: Request) -> None:
+        """Let the next transaction read what is known of a request; it reads one by one what it was not told of."""
+        if (request.id + request.analyst).isprintable():
+            self._expected.append((request.id, request.analyst))
+
     def verify(self) -> Receipt:
         """Check the whole chain and recompute every sum and state from it; return its head."""
-        return self._writer.run(lambda _: self._verified().receipt)
+
+        def verified(storage: PostgresStorage) -> Receipt:
+            storage.send()
+            return self._verified().receipt
+
+        return self._writer.run(verified)
 
     @property
     def stopped(self) -> bool:
@@ -226,18 +166,17 @@ class PostgresLedger(BookLedger):
             self._connection.close()
 
     def _run(self, operation: Callable[[Book], T]) -> T:
-        return self._writer.run(lambda connection: operation(self._book(connection)))
+        return self._writer.run(lambda storage: operation(self._book(storage)))
 
-    def _book(self, connection: Any) -> Book:
-        return Book(self._storage(connection), self._chain, self.terms.currency)
+    def _book(self, storage: PostgresStorage) -> Book:
+        return Book(storage, self._chain, self.terms.currency)
 
-    def _storage(self, connection: Any) -> PostgresStorage:
-        """The storage of an operation: the same for all of one transaction, in which nobody else can write."""
-        if connection is not self._connection:
-            return PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
-        if self._held is None or self._held[0] != self._connection.turns:
-            self._held = connection.turns, PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq)
-        return self._held[1]
+    def _storage(self, connection: Connection, **given: Any) -> PostgresStorage:
+        return PostgresStorage(connection, limit=self.terms.limit, boot=self._boot_seq, **given)
+
+    def _upcoming(self) -> list[tuple[str, str]]:
+        """What `_expect` was told since the last look."""
+        return [self._expected.popleft() for _ in range(len(self._expected))]
 
     def _own(self) -> bool:
         return _owned(self._connection, self._schema)
@@ -246,38 +185,47 @@ class PostgresLedger(BookLedger):
         """Create or verify the ledger, then boot it: the epoch of every earlier owner ends here."""
         if fresh and self._anchor:
             self._anchor.begin()
-        with self._transaction(booting=True) as connection:
+        with self._transaction(booting=True) as storage:
             if fresh:
-                self._book(connection).add(founding(self.terms))
+                self._book(storage).add(founding(self.terms))
             else:
                 admit(self._verified(), self.terms)
-            self._boot_seq = self._book(connection).add(Entry("boot", [])).seq
-            connection.execute("UPDATE epoch SET boot = %s", (self._boot_seq,))
+            self._boot_seq = self._book(storage).add(Entry("boot", [])).seq
+            storage.execute("UPDATE epoch SET boot = %s", (self._boot_seq,))
 
     @contextmanager
-    def _transaction(self, *, booting: bool = False) -> Iterator[Connection]:
+    def _transaction(self, *, booting: bool = False) -> Iterator[PostgresStorage]:
         """Everything inside becomes durable, or it raises; an owner whose epoch has ended is refused."""
-        connection = self._connection
-        connection.execute("BEGIN")
+        storage = self._storage(self._connection, facts=self._facts, expected=self._upcoming)
         try:
-            (boot,) = connection.execute("SELECT boot FROM epoch FOR UPDATE").fetchone()
-            if not booting and not self._may_write(connection, boot):
+            _, ((boot,),), *fence = self._connection.together(
+                [("BEGIN", ()), ("SELECT boot FROM epoch FOR UPDATE", ()), *self._fence]
+            )
+            if not booting and not self._may_write(boot, fence):
                 raise PostgresBroken(
                     "another process has taken over this ledger since",
                     advice="Nothing was charged. Restart this process if it should own the ledger again.",
                 )
-            yield connection
-            connection.execute("COMMIT")
+            yield storage
+            storage.send(("COMMIT", ()))
         except BaseException:
             with suppress(LedgerError):
-                connection.execute("ROLLBACK")
+                self._connection.execute("ROLLBACK")
             raise
         if self._anchor:
-            seq, mac = connection.execute("SELECT seq, mac FROM event ORDER BY seq DESC LIMIT 1").fetchone()
+            seq, mac = storage.head()
             self._anchor.advance(Receipt(seq, mac.hex()))
 
-    def _may_write(self, _: Connection, boot: int) -> bool:
-        """Whether the epoch of this process goes on; asked inside every transaction, when it has locked the ledger."""
+    @property
+    def _fence(self) -> list[Statement]:
+        """What else is asked inside every transaction, each in a statement of its own once it has locked the ledger.
+
+        One that also waited for the row would see the ledger as of before it waited.
+        """
+        return []
+
+    def _may_write(self, boot: int, fence: Sequence[list[Any]]) -> bool:
+        """Whether the epoch of this process goes on, by the last boot and what `_fence` asked."""
         return boot == self._boot_seq
 
     def _verified(self) -> Replay:
@@ -288,7 +236,7 @@ class PostgresLedger(BookLedger):
 def _verified(connection: Connection, chain: Chain, anchored: Receipt | None) -> Replay:
     """Replay all events and compare the books, inside a transaction."""
     again = partial(_event, connection)
-    replay = replayed(_batches(connection, "event", f"{_EVENTS} ORDER BY seq"), chain, anchored, again)
+    replay = replayed(_batches(connection, "event", f"{EVENTS} ORDER BY seq"), chain, anchored, again)
     books = (("request", 'id COLLATE "C"'), ("budget", 'scope COLLATE "C"'), ("guard", 'id COLLATE "C"'))
     for name, key in (*books, ("member", "epoch")):
         batches = _batches(connection, name, f"SELECT * FROM {name} ORDER BY {key}")
@@ -297,7 +245,7 @@ def _verified(connection: Connection, chain: Chain, anchored: Receipt | None) ->
 
 
 def _event(connection: Connection, seq: int) -> Row | None:
-    found: Row | None = connection.execute(f"{_EVENTS} WHERE seq = %s", (seq,)).fetchone()
+    found: Row | None = connection.execute(f"{EVENTS} WHERE seq = %s", (seq,)).fetchone()
     return found
 
 
@@ -363,19 +311,23 @@ def adopt(address: str, name: str, replay: Replay, rows: Sequence[Row]) -> None:
                 advice=f"If it must not be used again, move it away: ALTER SCHEMA {schema} RENAME TO old_{schema}",
             )
         connection.execute("BEGIN")
-        for row in rows:
-            connection.execute("INSERT INTO event VALUES (%s, %s, %s, %s, %s)", row)
-        books: tuple[tuple[tuple[str, str], Mapping[Any, tuple[Any, ...]]], ...] = (
-            (_REQUESTS, replay.requests),
-            (_BUDGETS, replay.budgets),
-            (_GUARDS, replay.guards),
-            (_MEMBERS, replay.members),
+        storage = PostgresStorage(connection, limit=0, boot=0)
+        for number, row in enumerate(rows, 1):
+            storage.append(ChainEvent(*row))
+            if number % BATCH == 0:
+                storage.send()
+        books: tuple[tuple[Any, Mapping[Any, tuple[Any, ...]]], ...] = (
+            (storage.requests, replay.requests),
+            (storage.budgets, replay.budgets),
+            (storage.guards, replay.guards),
+            (storage.members, replay.members),
         )
-        for (_, write), book in books:
-            for key, kept in book.items():
-                connection.execute(write, (key, *kept))
-        connection.execute("UPDATE epoch SET boot = %s", (replay.boot,))
-        connection.execute("COMMIT")
+        for table, book in books:
+            for number, (key, kept) in enumerate(book.items(), 1):
+                table[key] = kept
+                if number % BATCH == 0:
+                    storage.send()
+        storage.send(("UPDATE epoch SET boot = %s", (replay.boot,)), ("COMMIT", ()))
     finally:
         connection.close()
 
@@ -384,7 +336,7 @@ def read_all(address: str, name: str, chain: Chain, anchored: Receipt | None = N
     """Verify a ledger, which may be open meanwhile, and return all its events."""
     with _inside(address, name, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
         replay = _verified(connection, chain, anchored)
-        return replay, connection.execute(f"{_EVENTS} ORDER BY seq").fetchall()
+        return replay, connection.execute(f"{EVENTS} ORDER BY seq").fetchall()
 
 
 def relink(address: str, name: str, old: Chain, new: Chain, *, begun: bool) -> Receipt:
@@ -392,7 +344,7 @@ def relink(address: str, name: str, old: Chain, new: Chain, *, begun: bool) -> R
     from maquette.privacy.ledger.places import linked
 
     with _inside(address, name, "BEGIN", alone=True) as connection:
-        rows = connection.execute(f"{_EVENTS} ORDER BY seq").fetchall()
+        rows = connection.execute(f"{EVENTS} ORDER BY seq").fetchall()
         again = linked(rows, new)
         if not begun or rows != again:
             _verified(connection, old, None)
@@ -485,12 +437,3 @@ def _chain(key: bytes | None, path: Path | None, *, fresh: bool) -> Chain:
             return Chain(secrets.token_bytes(KEY_BYTES))
         raise LedgerError("the ledger's key is not given", expected="key= or key_path=")
     return Chain(new_key(path) if fresh else load_key(path))
-
-
-def _broken(error: Exception) -> PostgresBroken:
-    """A failure of the database as a ledger error: its class and SQLSTATE only, for its text could hold anything."""
-    state = getattr(error, "sqlstate", None)
-    return PostgresBroken(
-        f"PostgreSQL could not read or write ({type(error).__name__}{'' if state is None else f', {state}'})",
-        advice="look at the server; the ledger is verified when it is opened again",
-    )

@@ -26,15 +26,8 @@ from maquette.errors import LedgerError, RequestBusy
 from maquette.privacy.ledger.api import Charge, Overtaken, Recorded, Request, Terms, Ticket
 from maquette.privacy.ledger.book import Book
 from maquette.privacy.ledger.machine import Entry
-from maquette.privacy.ledger.postgres import (
-    Connection,
-    PostgresBroken,
-    PostgresLedger,
-    connect,
-    lock_number,
-    locked,
-    prepared,
-)
+from maquette.privacy.ledger.postgres import PostgresLedger, connect, lock_number, locked, prepared
+from maquette.privacy.ledger.postgres_storage import Connection, PostgresBroken, PostgresStorage, Statement
 from maquette.privacy.ledger.terms import admit
 
 T = TypeVar("T")
@@ -86,6 +79,7 @@ class SharedPostgresLedger(PostgresLedger):
     def reserve(self, request: Request) -> Ticket | Recorded:
         """Charge the request durably, or return its recorded answer."""
         plan = getattr(self._plans, "plan", None)
+        self._expect(request)
         try:
             return self._run(lambda book: self._reserved(book, request, plan))
         except Overtaken:
@@ -112,7 +106,7 @@ class SharedPostgresLedger(PostgresLedger):
         query = 'SELECT epoch FROM member WHERE "left" IS NULL AND epoch > %s AND epoch <> %s'
         for (epoch,) in self._read(lambda reader: reader.execute(query, (self._boot_seq, self.epoch)).fetchall()):
             if self._read(lambda reader: _is_dead(reader, self._member(epoch))):  # noqa: B023 -- called at once
-                self._writer.run(lambda connection: self._bury(connection, epoch))  # noqa: B023
+                self._writer.run(lambda storage: self._bury(storage, epoch))  # noqa: B023
 
     @property
     def stopped(self) -> bool:
@@ -139,16 +133,16 @@ class SharedPostgresLedger(PostgresLedger):
                 )
         return book.reserve(request)
 
-    def _bury(self, connection: Any, epoch: int) -> None:
+    def _bury(self, storage: PostgresStorage, epoch: int) -> None:
         """Write that a member has left, if its connection is gone: inside the transaction its lock can be taken."""
-        if connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (self._member(epoch),)).fetchone()[0]:
-            self._book(connection).leave(epoch)
+        if storage.execute("SELECT pg_try_advisory_xact_lock(%s)", (self._member(epoch),)).fetchone()[0]:
+            self._book(storage).leave(epoch)
 
     def _look(self, operation: Callable[[Book], T]) -> T:
         """Run an operation that only reads, on a connection of its own: it waits for no transaction."""
         if not self._writer.running:
             return self._run(operation)  # says why not
-        return self._read(lambda reader: operation(self._book(reader)))
+        return self._read(lambda reader: operation(self._book(self._storage(reader))))
 
     def _read(self, operation: Callable[[Connection], T]) -> T:
         assert self._reader is not None, "reading begins when the ledger is open"
@@ -159,8 +153,8 @@ class SharedPostgresLedger(PostgresLedger):
                 self._blind = True
                 raise
 
-    def _book(self, connection: Any) -> Book:
-        return Book(self._storage(connection), self._chain, self.terms.currency, self.epoch or None)
+    def _book(self, storage: PostgresStorage) -> Book:
+        return Book(storage, self._chain, self.terms.currency, self.epoch or None)
 
     def _own(self) -> bool:
         """Take the ledger's lock: alone if nobody has it, else with the other members."""
@@ -187,15 +181,17 @@ class SharedPostgresLedger(PostgresLedger):
             finally:
                 with suppress(PostgresBroken):
                     self._connection.execute("ROLLBACK")
-        with self._transaction(booting=True) as connection:
-            (self._boot_seq,) = connection.execute("SELECT boot FROM epoch").fetchone()
-            self.epoch = self._book(connection).add(Entry("join", [])).seq
-            connection.execute("SELECT pg_advisory_lock(%s)", (self._member(self.epoch),))
+        with self._transaction(booting=True) as storage:
+            (self._boot_seq,) = storage.execute("SELECT boot FROM epoch").fetchone()
+            self.epoch = self._book(storage).add(Entry("join", [])).seq
+            storage.execute("SELECT pg_advisory_lock(%s)", (self._member(self.epoch),))
 
-    def _may_write(self, connection: Connection, boot: int) -> bool:
-        # A statement of its own: one that also waited for the row would see the members as of before it waited.
-        found = connection.execute('SELECT "left" FROM member WHERE epoch = %s', (self.epoch,)).fetchone()
-        return boot == self._boot_seq and found == (None,)
+    @property
+    def _fence(self) -> list[Statement]:
+        return [('SELECT "left" FROM member WHERE epoch = %s', (self.epoch,))]
+
+    def _may_write(self, boot: int, fence: Sequence[list[Any]]) -> bool:
+        return boot == self._boot_seq and fence == [[(None,)]]
 
     def _member(self, epoch: int) -> int:
         return lock_number(f"{self._schema} member {epoch}")

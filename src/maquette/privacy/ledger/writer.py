@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from copy import copy
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +15,7 @@ from maquette.errors import LedgerCorrupted, LedgerError, LedgerLocked
 from maquette.privacy.ledger.store import BROKEN, explain
 
 T = TypeVar("T")
-Operation = Callable[[sqlite3.Connection], T]
+Operation = Callable[[Any], T]  # of a connection, or whatever else its transaction gives
 
 
 class _Job(NamedTuple):
@@ -107,17 +106,15 @@ class Writer:
             pass
 
     def _serve(self) -> None:
-        job = self._queue.get()
-        while job is not None:
-            group = [job]
-            try:
-                while (job := self._queue.get_nowait()) is not None:
-                    group.append(job)
-            except Empty:
-                self._commit(group)
-                job = self._queue.get()
-            else:
-                self._commit(group)
+        while (job := self._queue.get()) is not None:
+            self._commit([job, *self._waiting()])
+
+    def _waiting(self) -> Iterator[_Job]:
+        """What waits now; the sign to end stays the last in the queue, for nothing comes after it."""
+        with suppress(Empty):
+            while (job := self._queue.get_nowait()) is not None:
+                yield job
+            self._queue.put(None)
 
     def _commit(self, group: list[_Job]) -> None:
         outcomes: list[tuple[Any, Exception | None]]
@@ -125,6 +122,7 @@ class Writer:
             if self._failure is not None:
                 raise self._failure
             with self._writing, self._transaction() as connection:
+                group.extend(self._waiting())  # it may have waited for other processes before it began
                 outcomes = [_attempt(connection, job.operation, self._broken) for job in group]
         except LedgerLocked as refusal:
             outcomes = [(None, copy(refusal)) for _ in group]

@@ -14,7 +14,7 @@ from maquette.service.engine import Service
 from maquette.service.http.access import Caller, Room
 from maquette.service.http.models import Ask, AskMany
 from maquette.service.http.replies import answer_reply, json_bytes, json_reply, wants_arrow
-from maquette.service.http.work import in_thread, within
+from maquette.service.http.work import in_thread
 from maquette.service.principals import Principal
 from maquette.service.served import ServedTable
 from maquette.service.wire import answer_data, loss_data
@@ -69,7 +69,7 @@ async def in_line(
     """Answers that may have to be paid for: the questions stand in the line of their table, and of no other."""
     with found.place():
         work = partial(found.ask_many, caller, texts, request=key, placed=True, **settings)
-        return await within(found.lane, work)
+        return await found.lane.run(work)
 
 
 async def answer_many(room: Service, caller: Principal, table: str, body: AskMany, key: str | None) -> Response:

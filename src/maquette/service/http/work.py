@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,11 +18,6 @@ _POOL = ThreadPoolExecutor(THREADS, "maquette-http")
 
 async def in_thread(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """Run `work` in a thread; the request may be abandoned meanwhile, the work is not."""
-    return await within(_POOL, partial(work, *given, **named))
-
-
-async def within(pool: Executor, work: Callable[[], T]) -> T:
-    """Run `work` in a thread of this pool."""
-    call: Callable[[], Any] = partial(contextvars.copy_context().run, work)
-    result: T = await asyncio.get_running_loop().run_in_executor(pool, call)
+    call: Callable[[], Any] = partial(contextvars.copy_context().run, partial(work, *given, **named))
+    result: T = await asyncio.get_running_loop().run_in_executor(_POOL, call)
     return result

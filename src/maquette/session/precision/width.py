@@ -68,37 +68,36 @@ Look = Callable[[Columns], Known | None]
 
 
 def known_of(view: View, look: Look) -> dict[Columns, Known]:
-    """What is known of the parts of a question, in terms of its gains: the precisions of all bases add up."""
+    """What is known of the parts of a question, in terms of its gains; parts not measured are left out."""
     found = {}
     for part, keys in view.bases:
-        known = [(key, ratio, one) for key, ratio in keys if (one := look(key)) is not None]
-        if len(known) == 1 and known[0][0] == part:
-            found[part] = known[0][2]
-        elif known:
-            found[part] = _together(_in_terms(part, known))
+        if known := [(key, ratio, one) for key, ratio in keys if (one := look(key)) is not None]:
+            found[part] = together(part, known)
     return found
 
 
-def _together(known: Mapping[Columns, Known]) -> Known:
-    precision, pieces = sum(1.0 / one.variance for one in known.values()), sum(one.pieces for one in known.values())
-    return Known(1.0 / precision, pieces, bases=tuple((key, one.variance) for key, one in known.items()))
+def together(part: Columns, known: Sequence[tuple[Columns, float, Known]]) -> Known:
+    """What is known of a part in several bases, each with its gain relative to the part's own: precisions add up."""
+    if len(known) == 1 and known[0][0] == part:
+        return known[0][2]
+    bases = tuple([(key, one.variance if key == part else ratio * one.variance) for key, ratio, one in known])
+    precision, pieces = sum([1.0 / variance for _, variance in bases]), sum([one.pieces for _, _, one in known])
+    return Known(1.0 / precision, pieces, bases=bases)
 
 
-def mixture_of(view: View, look: Look) -> dict[Columns, dict[Columns, float]]:
-    """The weight of each basis of a part, where there are several: by inverse variance for the noisiest cell."""
+def deviation(view: View, known: Mapping[Columns, Known]) -> float:
+    """The standard deviation of the noisiest cell."""
+    return math.sqrt(sum([gain * known[part].variance for part, gain in view.gains.items()]))
+
+
+def mixture_of(known: Mapping[Columns, Known]) -> dict[Columns, dict[Columns, float]]:
+    """The weight of each basis of a part, where it is not read from its own alone: by inverse variance."""
     found = {}
-    for part, keys in view.bases:
-        if len(keys) == 1:
-            continue
-        if known := _in_terms(part, [(key, ratio, one) for key, ratio in keys if (one := look(key)) is not None]):
-            total = sum(1.0 / one.variance for one in known.values())
-            found[part] = {key: 1.0 / one.variance / total for key, one in known.items()}
+    for part, one in known.items():
+        if one.bases:
+            total = sum([1.0 / variance for _, variance in one.bases])
+            found[part] = {key: 1.0 / variance / total for key, variance in one.bases}
     return found
-
-
-def _in_terms(part: Columns, known: Sequence[tuple[Columns, float, Known]]) -> dict[Columns, Known]:
-    """What is known of a part in each basis, with variances in terms of the question's gain."""
-    return {key: one if key == part else Known(ratio * one.variance, one.pieces) for key, ratio, one in known}
 
 
 @dataclass(frozen=True)
@@ -249,13 +248,6 @@ class Widths:
         """How many places of the series of shares a whole table takes."""
         return places_of(schema, key) if self.account is not None and self.account.division.weighs else 1
 
-    def least(self, view: View, known: Mapping[Columns, Known]) -> float:
-        """No interval is narrower than this; unlike the width, it only falls as more is measured."""
-        if not self.mixed(view) or self.account is None:
-            return 0.0
-        variance = sum(gain * known[part].variance for part, gain in view.gains.items())
-        return math.sqrt(variance) * self.fewest(view)
-
     def fewest(self, view: View) -> float:
         """No half-width of Gaussian noise is fewer standard deviations than this; 0 where that is not known."""
         if self.mixed(view) and self.account is not None:
@@ -274,9 +266,8 @@ class Widths:
             return 0.0
         width = self.account.width(view.columns, noises, self._bits(view.description, known), self.beta)
         if view.description.name > view.description.cells and not any(one.lumped for one in known.values()):
-            deviation = math.sqrt(sum(gain * known[part].variance for part, gain in view.gains.items()))
-            pieces = max(one.pieces for one in known.values())
-            width = min(width, deviation * self._in_any_direction(view.description, pieces))
+            pieces = max([one.pieces for one in known.values()])
+            width = min(width, deviation(view, known) * self._in_any_direction(view.description, pieces))
         return width
 
     def of_cells(self, view: View, known: Mapping[Columns, Known], sizes: Callable[[Columns], Values]) -> Values:
