@@ -9,6 +9,7 @@ import numpy as np
 import maquette as mq
 from gate_tools import exact
 from maquette.answers import OutputColumn, report, tabulate
+from maquette.audit.reference import ScriptedNoise
 from maquette.query import Context, Program, Statement, parse
 
 FREE = mq.Loss(epsilon=0.0, delta=0.0, rho=None, units=0, currency="pure")
@@ -27,6 +28,17 @@ def columns(statement: Statement, records: np.ndarray) -> dict[str, OutputColumn
             values = output.measure.centre + values / np.maximum(rows, 1.0)
         found[output.title] = OutputColumn(values, values, values)
     return found
+
+
+class Shifted(ScriptedNoise):
+    """The same noise for every count: it stays within every interval."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__([])
+        self.by = by
+
+    def laplace(self, scale: Any, size: int) -> Any:
+        return np.full(size, round(self.by * float(scale) / 10), dtype=np.int64)
 
 
 def answered_exactly(schema: mq.Schema, data: dict[str, Any], text: str) -> list[tuple[Any, ...]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import maquette as mq
-from maquette.audit.reference import ScriptedNoise
+from sql_checks import Shifted
 
 SCHEMA = mq.Schema([mq.Category("g", ["a", "b", "c"]), mq.Boolean("s"), mq.Integer("v", 0, 9, nullable=True)])
 COUNTS = {"a": 40, "b": 100, "c": 160}
@@ -18,17 +17,6 @@ ROWS: dict[str, list[Any]] = {
     "v": [None if g == "a" else 5 for g, n in COUNTS.items() for _ in range(n)],
 }
 BY = "SELECT g, count(*) AS n FROM t GROUP BY g"
-
-
-class Shifted(ScriptedNoise):
-    """The same noise for every count: it stays within every interval."""
-
-    def __init__(self, by: int) -> None:
-        super().__init__([])
-        self.by = by
-
-    def laplace(self, scale: Any, size: int) -> Any:
-        return np.full(size, round(self.by * float(scale) / 10), dtype=np.int64)
 
 
 def asked(text: str, by: int = 0) -> mq.Answered:

@@ -13,7 +13,7 @@ from test_read_as_written import DATA, SCHEMA, plain, same
 
 import maquette as mq
 from maquette.query import PublicTable
-from sql_checks import answered_exactly
+from sql_checks import Shifted, answered_exactly
 
 BY_AGE = "SELECT age, count(*) AS n FROM people GROUP BY age"
 EQUAL = {
@@ -157,7 +157,7 @@ def test_public_tables_join_answered_groups(text: str) -> None:
         connection.register("people", pa.table(DATA))
         connection.register("towns", pa.table(LOOKUP))
         theirs = sorted(connection.execute(text).fetchall(), key=str)
-    with mq.Curator(mq.open_table(DATA, SCHEMA), mq.Budget(epsilon=9e3)) as curator:
+    with mq.Curator(mq.open_table(DATA, SCHEMA), mq.Budget(epsilon=9e3), noise=Shifted(0)) as curator:
         answer = mq.answer(curator, text, epsilon=8e3, table="people", public=public)
     ours = sorted(([plain(cell) for cell in row] for row in answer.rowset), key=str)
     expected = sorted(([plain(cell) for cell in row] for row in theirs), key=str)
@@ -221,8 +221,8 @@ def table() -> mq.PrivateTable:
 
 
 def asked(table: mq.PrivateTable, expression: str, where: str = "") -> mq.Answer:
-    """Almost without noise: what is left of an interval is what bins hide."""
-    with mq.Curator(table, mq.Budget(epsilon=9e3)) as curator:
+    """Without noise: what is left of an interval is what bins hide, and almost nothing for noise."""
+    with mq.Curator(table, mq.Budget(epsilon=9e3), noise=Shifted(0)) as curator:
         (number,) = mq.answer(curator, f"SELECT {expression} AS v FROM t {where}", epsilon=8e3).numbers
     return number
 
