@@ -57,7 +57,7 @@ class Foreseen:
         within = ", ".join(f"{words[k]} within ±{_round(error):,}" for k, error in self.errors.items())
         return (
             f"With epsilon {self.epsilon:g} and a table of {self.rows:,} rows{self._each} and these columns:\n"
-            f"  a release    counts of {within} (for 95 of 100 cells)\n"
+            f"  a release    counts of {within} (for 95 of 100 cells: those of more columns hold fewer rows)\n"
             f"  its rows     synthetic rows reproduce pairs within {self.sampled:.1%} of the table\n"
             f"{self._averages}"
             f"  a session    answers about {self.session:,} different tables to within 2% of the rows\n"

@@ -121,14 +121,14 @@ class Desk:
     ) -> Plan:
         if len(tables) + len(views) != 1:
             raise Problem("0A000", "a question is about one table", hint="ask about each table by itself")
-        release = next((view.release for view in views.values()), None)
+        name, release = next(((name, view.release) for name, view in views.items()), ("", None))
         (table,) = (*tables.values(), *(view.table for view in views.values()))
         self.principal.require("ask" if release is None else "look")
         intervals = self.settings.intervals
         told: list[tuple[Column, ...]] = []
 
         def answered(asked: questions.Question) -> Answered:
-            return table.peek(self.principal, asked.text) if release is None else release.answer(asked.text)
+            return table.peek(self.principal, asked.text) if release is None else release.answer(asked.text, table=name)
 
         def columns() -> tuple[Column, ...]:
             plain = questions.outline(piece, tree, types)
