@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cable import Cable
 from postgres_ledgers import KEY, TERMS, asked
 from test_ledger_exchanges import KINDS, Held, opened, queued
 
+from cable import Cable
 from maquette.errors import BudgetExceeded, LedgerError, MaquetteError, RequestBusy, RequestConflict, RequestLost
 from maquette.privacy.ledger import MemoryLedger, PostgresLedger, Receipt, Recorded, SharedPostgresLedger, Ticket
 from maquette.privacy.ledger.book import Book
