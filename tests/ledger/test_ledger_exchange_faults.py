@@ -1,9 +1,10 @@
-"""What goes wrong in a transaction of PostgreSQL that is read at once, decided in memory and written with its COMMIT."""
+"""What goes wrong where a transaction in PostgreSQL is read at once, decided in memory and written with its COMMIT."""
 
 from __future__ import annotations
 
 import random
 import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +18,15 @@ from postgres_ledgers import KEY, TERMS, asked
 from test_ledger_exchanges import KINDS, Held, opened, queued
 
 from cable import Cable
-from maquette.errors import BudgetExceeded, LedgerError, MaquetteError, RequestBusy, RequestConflict, RequestLost
+from maquette.errors import (
+    BudgetExceeded,
+    LedgerError,
+    LedgerLocked,
+    MaquetteError,
+    RequestBusy,
+    RequestConflict,
+    RequestLost,
+)
 from maquette.privacy.ledger import MemoryLedger, PostgresLedger, Receipt, Recorded, SharedPostgresLedger, Ticket
 from maquette.privacy.ledger.book import Book
 from maquette.privacy.ledger.chain import ChainEvent
@@ -26,7 +35,7 @@ from maquette.privacy.ledger.machine import TABLE_SCOPE, Entry
 from maquette.privacy.ledger.postgres_storage import PostgresBroken, PostgresStorage
 from postgres_server import Server
 
-pytest.importorskip("psycopg")
+psycopg = pytest.importorskip("psycopg")
 
 ODD = {
     "NULL": "NULL",
@@ -100,25 +109,33 @@ def test_a_name_that_postgresql_cannot_keep_is_refused_alone(postgres: Server, n
         ledger.verify()
 
 
+Cut = tuple[Cable, str, str]  # with an address through it, and one beside it
+
+
 @pytest.fixture
-def cable(postgres: Server) -> Iterator[Cable]:
+def cut(postgres: Server) -> Iterator[Cut]:
     made = Cable(postgres.port)
-    yield made
+    yield made, postgres.address.replace(str(postgres.port), str(made.port)), postgres.address
     made.close()
 
 
-def through(cable: Cable, postgres: Server) -> str:
-    return postgres.address.replace(str(postgres.port), str(cable.port))
+def opened_again(kind: Any, address: str, **given: Any) -> closing[Any]:
+    """Opened when the server has noticed that the connection before is gone."""
+    for _ in range(100):
+        try:
+            return closing(kind(address, TERMS, key=KEY, **given))
+        except LedgerLocked:
+            time.sleep(0.05)
+    return closing(kind(address, TERMS, key=KEY, **given))
 
 
 @KINDS
 @pytest.mark.parametrize("told", ["charge", "answer"])
-def test_a_cut_between_a_commit_and_its_reply(
-    postgres: Server, name: str, kind: Any, told: str, cable: Cable, tmp_path: Path
-) -> None:
+def test_a_cut_between_a_commit_and_its_reply(cut: Cut, name: str, kind: Any, told: str, tmp_path: Path) -> None:
     """The caller is told that nobody knows; whoever opens the ledger finds all of the group."""
     anchor = tmp_path / "anchor"
-    ledger = kind(through(cable, postgres), TERMS, name=name, key=KEY, anchor=anchor)
+    cable, near, address = cut
+    ledger = kind(near, TERMS, name=name, key=KEY, anchor=anchor)
     tickets = [ticket(ledger, f"r{i}") for i in range(4)] if told == "answer" else []
     before = Anchor(anchor).read()
     with ThreadPoolExecutor(6) as pool, suppress(LedgerError):
@@ -137,7 +154,7 @@ def test_a_cut_between_a_commit_and_its_reply(
     assert ledger.stopped
     with suppress(LedgerError):
         ledger.close()
-    with closing(kind(postgres.address, TERMS, name=name, key=KEY, anchor=anchor)) as ledger:
+    with opened_again(kind, address, name=name, anchor=anchor) as ledger:
         states = {one.id: one.state for one in ledger.charges()}
         assert states, "the commit was made"
         assert ledger.spent() == 10 * len(states)
@@ -185,7 +202,7 @@ def test_what_a_check_refuses_with_the_commit_leaves_nothing_and_is_told_to_all(
     assert witnessed.seq == before[0]
     with suppress(LedgerError):
         ledger.close()
-    with closing(kind(postgres.address, TERMS, name=name, key=KEY, anchor=anchor)) as again:
+    with opened_again(kind, postgres.address, name=name, anchor=anchor) as again:
         assert list(again.charges()) == []
         assert again.spent() == 0
         again.verify()
@@ -374,3 +391,31 @@ def test_groups_of_any_operations_end_as_one_after_the_other_in_memory(postgres:
             assert list(ledger.charges()) == list(memory.charges())
             ledger.verify()
     assert memory.head()[0] > 10
+
+
+@KINDS
+def test_a_server_that_goes_away_before_the_commit_has_kept_nothing_of_the_group(
+    postgres: Server, name: str, kind: Any, tmp_path: Path
+) -> None:
+    ledger = kind(postgres.address, TERMS, name=name, key=KEY, anchor=tmp_path / "anchor")
+    process, before = ledger._connection._connection.info.backend_pid, ledger.head()
+
+    def ends(_: Book) -> None:
+        with psycopg.connect(postgres.address, autocommit=True) as admin:
+            admin.execute("SELECT pg_terminate_backend(%s)", (process,))
+
+    with ThreadPoolExecutor(3) as pool:
+        with Held(ledger):
+            waiting = [pool.submit(ledger.reserve, asked("one")), pool.submit(ledger._run, ends)]
+            queued(ledger, 2)
+            waiting.append(pool.submit(ledger.reserve, asked("two")))
+        for one in waiting:
+            assert isinstance(one.exception(), LedgerError)
+    witnessed = Anchor(tmp_path / "anchor").read()
+    assert witnessed is not None
+    assert witnessed.seq == before[0]
+    with suppress(LedgerError):
+        ledger.close()
+    with opened_again(kind, postgres.address, name=name, anchor=tmp_path / "anchor") as again:
+        assert list(again.charges()) == []
+        again.verify()
