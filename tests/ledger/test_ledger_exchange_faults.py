@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -418,4 +418,47 @@ def test_a_server_that_goes_away_before_the_commit_has_kept_nothing_of_the_group
         ledger.close()
     with opened_again(kind, postgres.address, name=name, anchor=tmp_path / "anchor") as again:
         assert list(again.charges()) == []
+        again.verify()
+
+
+def test_members_do_not_depend_on_how_the_database_isolates_transactions(postgres: Server, name: str) -> None:
+    """Where transactions see the database as of their beginning, who had waited for the row stopped."""
+    address = f"{postgres.address}?options=-c%20default_transaction_isolation%3Dserializable"
+    with ThreadPoolExecutor(3) as pool, ExitStack() as stack:
+        ledgers = [stack.enter_context(opened_again(SharedPostgresLedger, address, name=name)) for _ in range(3)]
+
+        def spends(place: int) -> None:
+            for number in range(15):
+                commits(ledgers[place], f"r{place}-{number}", b"answer")
+
+        for one in [pool.submit(spends, place) for place in range(3)]:
+            one.result()
+        assert ledgers[0].spent() == 450
+        ledgers[0].verify()
+
+
+@KINDS
+def test_without_pipelines_the_same_is_written(
+    postgres: Server, name: str, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an old libpq every statement is an exchange of its own."""
+
+    def overspends(book: Book) -> None:
+        book._storage.budgets[TABLE_SCOPE] = (TERMS.limit, TERMS.limit + 1)
+
+    monkeypatch.setattr(psycopg.Pipeline, "is_supported", lambda: False)
+    with opened(kind, postgres, name) as ledger:
+        commits(ledger, "one", b"first")
+        with ThreadPoolExecutor(4) as pool:
+            with Held(ledger):
+                waiting = [pool.submit(ledger.reserve, asked(f"r{i}", 400)) for i in range(3)]
+                queued(ledger, 3)
+            assert sorted(one.exception() is None for one in waiting) == [False, True, True]
+        ledger.verify()
+        with pytest.raises(PostgresBroken):
+            ledger._run(overspends)
+        assert ledger.stopped
+    with opened_again(kind, postgres.address, name=name) as again:
+        assert again.spent() == 810
+        assert again.lookup("one").answer == b"first"
         again.verify()
