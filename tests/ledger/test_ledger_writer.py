@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -207,7 +207,7 @@ def test_a_disk_that_is_full_at_the_commit_keeps_nothing_of_a_group(tmp_path: Pa
         ledger._home.connection.execute(f"PRAGMA max_page_count = {pages}")
 
     with mock.patch.object(ledger._home, "_begin", slowly):
-        waiting = [pool.submit(ledger.reserve, request("r0"))]
+        waiting: list[Future[Any]] = [pool.submit(ledger.reserve, request("r0"))]
         assert began.wait(10)
         waiting += [pool.submit(ledger.commit, first, b"x" * 100_000), pool.submit(ledger.reserve, request("r1"))]
         while ledger._writer._queue.qsize() < 2:
