@@ -50,7 +50,7 @@ class Server:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         import psycopg
 
-        for _ in range(200):
+        for _ in range(1_200):  # after a crash it first syncs every file of every ledger
             try:
                 psycopg.connect(self.address, connect_timeout=2).close()
                 return

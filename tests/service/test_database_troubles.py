@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cable import Cable
 
+from cable import Cable
 from needs import needs
 from postgres_server import Server, running
 

@@ -78,6 +78,65 @@ def test_an_abandoned_request_is_worked_on_and_hurts_nobody() -> None:
     assert done == ["slow"]
 
 
+def test_what_waits_and_is_abandoned_is_never_begun() -> None:
+    """Its place in the line is free, so it would be charged for nobody, and lines of such work would have no end."""
+    lane, begun, go = Lane(1, "lane"), list[int](), threading.Event()
+
+    async def every() -> str:
+        first = asyncio.ensure_future(lane.run(partial(go.wait, 10)))
+        waiting = [asyncio.ensure_future(lane.run(partial(begun.append, i))) for i in range(50)]
+        await asyncio.sleep(0.01)
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        go.set()
+        await first
+        return await lane.run(lambda: "next")
+
+    assert asyncio.run(every()) == "next"
+    assert begun == []
+
+
+@pytest.mark.parametrize("error", [StopIteration("end"), asyncio.CancelledError(), GeneratorExit()])
+def test_whatever_is_raised_is_told_and_the_next_is_answered(error: BaseException) -> None:
+    lane = Lane(1, "lane")
+
+    def work() -> None:
+        raise error
+
+    async def every() -> list[object]:
+        waiting = [asyncio.ensure_future(lane.run(one)) for one in (work, lambda: "next", work, lambda: "last")]
+        await asyncio.sleep(0)
+        time.sleep(0.05)  # all are handed over together
+        return list(await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10))
+
+    first, after, third, last = asyncio.run(every())
+    assert isinstance(first, BaseException)
+    assert isinstance(third, BaseException)
+    assert (after, last) == ("next", "last")
+
+
+def test_threads_that_do_not_start_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane, start, refused = Lane(2, "lane"), threading.Thread.start, [True, False, True, True]
+
+    def sometimes(thread: threading.Thread) -> None:
+        if thread.name.startswith("lane") and refused and refused.pop(0):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", sometimes)
+    done = list[str]()
+
+    async def every() -> list[int]:
+        with pytest.raises(RuntimeError):
+            await lane.run(partial(done.append, "of nobody"))
+        await lane.run(int)
+        return list(await asyncio.gather(*(lane.run(partial(int, i)) for i in range(20))))
+
+    assert asyncio.run(every()) == list(range(20))
+    assert done == []
+
+
 def test_what_comes_after_its_loop_was_closed_is_dropped() -> None:
     lane, went_on = Lane(1, "lane"), threading.Event()
 

@@ -124,3 +124,28 @@ def test_what_is_set_apart_while_serving_is_given_back() -> None:
     with _settled():
         assert gc.get_freeze_count() > 0
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
+
+
+def test_whoever_stands_in_line_when_a_table_is_closed_is_refused_and_charged_nothing(tmp_path: Path) -> None:
+    with house(settings(tmp_path)) as made:
+        table, began, go = made.service.tables["people"], threading.Event(), threading.Event()
+
+        async def every() -> list[int]:
+            def hold() -> None:
+                began.set()
+                go.wait(10)
+
+            first = [asyncio.ensure_future(table.lane.run(hold)) for _ in range(table.lane._threads)]
+            waiting = asyncio.ensure_future(_all(made, [(ASK, {"where": f"age >= {10 * i}"}) for i in range(1, 9)]))
+            while table.waiting < 8:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(table.close)
+            go.set()
+            await asyncio.gather(*first)
+            return await asyncio.wait_for(waiting, 20)
+
+        spent = table.curator.ledger.spent()
+        assert asyncio.run(every()) == [503] * 8
+        assert table.waiting == 0
+    with house(settings(tmp_path)) as made:
+        assert made.service.tables["people"].curator.ledger.spent() == spent

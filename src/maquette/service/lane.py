@@ -51,8 +51,11 @@ class _Hand:
                 continue
             if error is None:
                 future.set_result(found)
-            else:
+                continue
+            try:
                 future.set_exception(error)
+            except TypeError as unfit:  # a StopIteration, which nobody can wait for
+                future.set_exception(unfit)
 
 
 class Lane:
@@ -67,30 +70,43 @@ class Lane:
         weakref.finalize(self, _end, self._jobs, threads)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises in one of the threads; the request may be abandoned, the work is not."""
+        """What `work` returns or raises in one of the threads.
+
+        If the request is abandoned, what has begun is finished, and what still waits is never begun.
+        """
         loop = asyncio.get_running_loop()
         if (hand := self._hand) is None or hand.loop is not loop:
             hand = self._hand = _Hand(loop)
         future = loop.create_future()
         self._jobs.put(_Job(work, contextvars.copy_context(), future, hand))
-        if self._started < self._threads:
-            self._start()
-        found: T = await future
+        try:
+            if self._started < self._threads:
+                self._start()
+            found: T = await future
+        except BaseException:
+            future.cancel()
+            raise
         return found
 
     def _start(self) -> None:
         """Start one more thread, if any work waits."""
         with self._starting:
             if self._started < self._threads and not self._jobs.empty():
-                self._started += 1
-                name = f"{self._name}_{self._started}"
-                threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True).start()
+                name = f"{self._name}_{self._started + 1}"
+                try:
+                    threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True).start()
+                except RuntimeError:  # the machine gives no more
+                    if not self._started:
+                        raise
+                else:
+                    self._started += 1
 
 
 def _serve(jobs: SimpleQueue[_Job | None]) -> None:
     while (job := jobs.get()) is not None:
         try:
-            job.hand.over(job.future, job.context.run(job.work), None)
+            if not job.future.cancelled():
+                job.hand.over(job.future, job.context.run(job.work), None)
         except BaseException as error:
             job.hand.over(job.future, None, error)
         del job  # it is not kept until the next one comes

@@ -406,6 +406,7 @@ def connect(address: str) -> Connection:
         ) from None
     connection = Connection(raw)
     connection.execute("SET synchronous_commit TO on")
+    connection.execute("SET default_transaction_isolation TO 'read committed'")  # who waited sees what was written
     connection.execute("SET idle_in_transaction_session_timeout TO '60s'")
     if connection.execute("SHOW fsync").fetchone()[0] != "on":
         connection.close()

@@ -28,6 +28,7 @@ Facts = Bounded[int, Sequence[Any]]
 EVENTS = "SELECT seq, kind, facts, content, mac FROM event"
 _APPEND = "INSERT INTO event SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::bytea[], %s::bytea[])"
 _HEAD = "SELECT seq, mac FROM event ORDER BY seq DESC LIMIT 1"
+LONGEST = 2_600  # bytes of a name: an index of PostgreSQL takes 2,704
 
 
 class Sql(NamedTuple):
@@ -119,6 +120,16 @@ class Kept(Rows[Row]):
     def asked(self, keys: Sequence[Any]) -> Statement:
         """The statement that reads some rows."""
         return self._sql.some, (list(keys),)
+
+    def get(self, key: Any, /) -> Row | None:
+        """The row of this key, without the key; a name that cannot be kept is refused before anything is sent."""
+        size = 0 if isinstance(key, int) else _size(key)
+        row = super().get(key)
+        if row is None and size > LONGEST:
+            raise LedgerError(
+                f"a name has {size:,} bytes", expected=f"at most {LONGEST:,}", advice="Nothing was charged"
+            )
+        return row
 
     def found(self, keys: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
         """Remember what was read of some rows, also that one is not there; what was written since is newer."""
@@ -225,7 +236,7 @@ class PostgresStorage(SqliteStorage):
             events = [(_APPEND, [list(column) for column in zip(*self._events, strict=True)])]
         statements = [*events, *(statement for table in self._kept for statement in table.sent()), *last]
         wrote = len(self._events) > (self._began or (0,))[0] or any(table.touched for table in self._kept)
-        self._events, self._began = [], None if wrote else (0, self._last)
+        self._events, self._began = [], None if wrote or self._began is None else (0, self._last)
         if statements:
             self._server.together(statements)
 
@@ -264,10 +275,25 @@ class PostgresStorage(SqliteStorage):
         if self._began is None:
             raise PostgresBroken("an operation was refused after it had written", advice="open the ledger again")
         count, last = self._began
+        for event in self._events[count:]:
+            if self._facts is not None:
+                self._facts.pop(event.seq, None)
         del self._events[count:]
         self._last = last
         for table in self._kept:
             table.undo()
+
+
+def _size(name: str) -> int:
+    """The bytes of a name; LedgerError if it has characters that PostgreSQL does not know."""
+    try:
+        if "\0" not in name:
+            return len(name.encode())
+    except UnicodeEncodeError:
+        pass
+    raise LedgerError(
+        "a name holds a NUL or half a character, which PostgreSQL cannot keep", advice="nothing was charged"
+    )
 
 
 def broken(error: Exception) -> PostgresBroken:

@@ -178,7 +178,7 @@ class SqliteStorage:
         return [ChainEvent(*row) for row in self._connection.execute(query, (seq, count)).fetchall()]
 
 
-def explain(failure: Exception) -> LedgerError:
+def explain(failure: BaseException) -> LedgerError:
     """A database or file failure as a ledger error, with a text that cannot contain a value from the table."""
     if isinstance(failure, LedgerError):
         return failure

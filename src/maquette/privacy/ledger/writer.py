@@ -126,7 +126,9 @@ class Writer:
                 outcomes = [_attempt(connection, job.operation, self._broken) for job in group]
         except LedgerLocked as refusal:
             outcomes = [(None, copy(refusal)) for _ in group]
-        except Exception as failure:
+        except BaseException as failure:
+            if self._thread is None and not isinstance(failure, Exception):
+                raise  # an interrupt of the caller, whose thread this is
             self._failure = self._failure or _fatal(failure)
             outcomes = [(None, copy(self._failure)) for _ in group]
         for job, (result, refused) in zip(group, outcomes, strict=True):
@@ -154,7 +156,7 @@ def _attempt(
     return result, refused
 
 
-def _fatal(failure: Exception) -> LedgerError:
+def _fatal(failure: BaseException) -> LedgerError:
     """The error that every later call raises."""
     cause = explain(failure)
     return type(cause)(
