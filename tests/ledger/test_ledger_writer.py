@@ -171,6 +171,15 @@ def test_without_a_thread_an_interrupt_is_the_caller_s_and_undoes_its_operation(
     assert kept.durable == []
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is a KeyboardInterrupt, whatever earlier tests of this process have left it to be."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_of_who_waits_leaves_the_group_alone(kept: Kept, pool: ThreadPoolExecutor) -> None:
     """Ctrl-C in the main thread: its operation is done all the same, once, and the others hear of theirs."""
     writer = Writer(kept.transaction, threaded=True)
