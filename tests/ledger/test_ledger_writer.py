@@ -176,7 +176,7 @@ def interruptible() -> Iterator[None]:
     """Ctrl-C is a KeyboardInterrupt, whatever earlier tests of this process have left it to be."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 @pytest.mark.usefixtures("interruptible")
