@@ -21,9 +21,9 @@ from maquette.answers import rehearse
 from maquette.errors import BudgetExceeded, MaquetteError, QueryError
 from maquette.query import Program, question, where
 from maquette.query.expression import And, Expression, Not, OnLevels, Or
-from maquette.query.sql.grammar import MAX_TEXT as LONGEST
 from maquette.query.sql.parser import is_select, predicate
 from maquette.query.sql.statement import Statement, parse
+from maquette.query.sql.words import MAX_TEXT as LONGEST
 from maquette.schema import Boolean, Category, Column, Date, Integer, Number, Schema
 
 PEOPLE = Schema(

@@ -71,7 +71,6 @@ from .marginal import (
 from .moves import LARGEST as LARGEST, Movable as Movable, Moves as Moves
 from .of_values import OfValues as OfValues
 from .sql.context import Context as Context
-from .sql.grammar import written as written
 from .sql.joins import loose_join as loose_join
 from .sql.levels import evaluated as evaluated
 from .sql.program import (
@@ -105,6 +104,7 @@ from .sql.statement import (
     parse as parse,
     question as question,
 )
+from .sql.words import written as written
 from .steps import (
     RANGE_BASES as RANGE_BASES,
     RangeBasis as RangeBasis,

@@ -1,9 +1,8 @@
 """The closed grammar of questions: sqlglot parses a text, and only what is listed here is accepted.
 
-There are three checks, each public and fast. The first limits the length and nesting of the text. The second refuses
-words that begin something unsupported, with their place and an alternative. The third lists every node of a scalar
-expression that may occur, and the compiler every part of a statement; anything else that sqlglot understands, now or in
-a later version, is refused.
+There are three checks, each public and fast. The first two, in `words`, limit the length and nesting of the text and
+refuse words that begin something unsupported. The third lists every node of a scalar expression that may occur, and the
+compiler every part of a statement; anything else that sqlglot understands, now or in a later version, is refused.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
-from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -27,73 +24,48 @@ from maquette.query.sql.advice import (
     TIMES,
     misspelt_function,
     misspelt_keyword,
-    statement_instead,
     unreadable,
 )
 from maquette.query.sql.dialects import translated
 from maquette.query.sql.joins import MOST_LOOSE, loose_join
 from maquette.query.sql.parts import unread
-from maquette.query.sql.top import without_top
-from maquette.schema import Comparison, identifier, nearest, writable
-
-MAX_TEXT = 6_000
-MAX_WORDS = 2_500
-MAX_NESTING = 24
-
-SELECTS = (
-    "SELECT columns, count(*), count(x), sum(x), avg(x), median(x), stddev(x) FROM table [WHERE condition] "
-    "[GROUP BY columns] [HAVING ...] [ORDER BY ...] [LIMIT n]"
+from maquette.query.sql.words import (
+    DIALECT,
+    INNER,
+    MAX_NESTING,
+    NAMES,
+    SELECTS,
+    checked,
+    near_advice,
+    place_of,
+    refusal,
+    unfinished,
 )
+from maquette.schema import Comparison, identifier
+
 CONDITIONS = "=, <>, <, <=, >, >=, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT between expressions on columns and literals"
 
-_DIALECT = Dialect.get_or_raise("duckdb")
 
-
-class _Tokenizer(DuckDB.Tokenizer):
-    """DuckDB's words and signs; names may also stand in backticks, as MySQL and BigQuery have them."""
-
-    IDENTIFIERS: ClassVar = ['"', "`"]
-
-
-class _Parser(_DIALECT.parser_class):  # type: ignore[name-defined,misc]
+class _Parser(DIALECT.parser_class):  # type: ignore[name-defined,misc]
     """DuckDB's grammar; the length of VARCHAR(3) is kept, which DuckDB reads past and `dialects` does not."""
 
     TYPE_CONVERTERS: ClassVar = {
-        kind: rule for kind, rule in _DIALECT.parser_class.TYPE_CONVERTERS.items() if kind != exp.DType.TEXT
+        kind: rule for kind, rule in DIALECT.parser_class.TYPE_CONVERTERS.items() if kind != exp.DType.TEXT
     }
 
 
-_TOKENIZER = _Tokenizer(dialect=_DIALECT)
-_WRITE = "write the value into the text"
-_INNER = "ask two questions: what an inner one answers can be written as a number, as in age > 40 or IN (1, 2)"
 _NESTED = (
     "write sum(count(*)) OVER () beside GROUP BY, or aggregate the groups of a subquery: SELECT avg(n) AS mean FROM "
     "(SELECT x, count(*) AS n FROM t GROUP BY x) AS g"
 )
-_ALREADY = "write the condition alone, as it would follow WHERE"
-_NAMES = "a name takes double quotes, a text single ones"
-_REFUSED = {
-    "EXCEPT": "ask each SELECT by itself",
-    "INTERSECT": "ask each SELECT by itself",
-    "DAMP": "use AND",
-    "AMP": "use AND",
-    "PIPE": "use OR",
-    "FARROW": "use >=",
-    "PLACEHOLDER": _WRITE,
-    "PARAMETER": _WRITE,
-    "COLON": "write values into the text and names after AS",
-    "UNKNOWN": "use IS NULL",
-}
-_HINTS = {kind: _REFUSED[kind.name] for kind in TokenType if kind.name in _REFUSED}
-
 # Signs and words whose meaning only the syntax tree shows.
 _NODES: dict[type[Any], tuple[str, str | None]] = {
     exp.Star: ("*", "name columns, GROUP BY them and add count(*)"),
     exp.Neg: ("a minus sign", None),
     exp.DPipe: ("||", "use OR"),
-    exp.Subquery: ("SELECT here", _INNER),
-    exp.Select: ("SELECT here", _INNER),
-    exp.Exists: ("EXISTS", _INNER),
+    exp.Subquery: ("SELECT here", INNER),
+    exp.Select: ("SELECT here", INNER),
+    exp.Exists: ("EXISTS", INNER),
     exp.Tuple: ("a list in parentheses", None),
     exp.Alias: ("AS here", None),
     exp.Window: ("OVER here", None),
@@ -118,32 +90,6 @@ _NODES: dict[type[Any], tuple[str, str | None]] = {
 }
 
 _MOMENT = {"HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "EPOCH"}
-BEGINNINGS = {TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN}
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
-_MATCHES = {TokenType.TILDE, TokenType.IRLIKE}  # !~ and !~*
-_PREFIX = {TokenType.NOT, TokenType.DASH, TokenType.TILDE}
-_COMMA = TokenType.COMMA
-_CONNECTIVES = {"AND", "OR", "NOT", "IN", "IS", "BETWEEN", "LIKE", "ILIKE", "SIMILAR", "GLOB"}
-_VERBS = {"ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DELETE", "DESCRIBE", "DROP", "EXPLAIN", "FROM", "GRANT"}
-_VERBS |= {"INSERT", "LOAD", "MERGE", "PIVOT", "PRAGMA", "SET", "SHOW", "SUMMARIZE", "TABLE", "TRUNCATE", "UNPIVOT"}
-_VERBS |= {"UPDATE", "USE", "VALUES", "DESC", "DECLARE", "EXEC", "EXECUTE"}
-# A text that ends with one of these was cut short.
-_PENDING = {
-    *(TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE),
-    *(TokenType.AND, TokenType.OR, TokenType.IN, TokenType.IS, TokenType.BETWEEN),
-    *(TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.WHEN, TokenType.THEN, TokenType.ELSE),
-    *(_OPENING | _PREFIX),
-}
-# sqlglot accepts these; a text with something missing may not mean what its author meant.
-_CLAUSES = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.ORDER_BY)
-_GAPS = {
-    *((before, _COMMA) for before in (TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, _COMMA)),
-    *((_COMMA, after) for after in (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.R_PAREN, None)),
-    *((clause, after) for clause in _CLAUSES for after in (*_CLAUSES, TokenType.LIMIT, TokenType.R_PAREN)),
-    (TokenType.GROUP_BY, None),
-}
-
 COMPARISONS: dict[type[Any], Comparison] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -222,7 +168,7 @@ class Source:
         self.expected = SELECTS if statement else CONDITIONS
         self.names = names
         with self.explained(statement):
-            tokens, self.top = _checked(text, statement, self.expected, names)
+            tokens, self.top = checked(text, statement, self.expected, names)
             self.tree = self._parsed(tokens, exp.Query if statement else exp.Condition)
             if not statement:
                 self.scalar(self.tree)
@@ -234,7 +180,7 @@ class Source:
             yield
         except QueryError as error:
             more = _unquoted(self.text, self.names) or ("" if statement else _aggregates(self.text))
-            if not more or error.line is None or error.advice == _NAMES:
+            if not more or error.line is None or error.advice == NAMES:
                 raise
             error.advice = more if error.advice is None else f"{error.advice}; {more}"
             raise
@@ -242,18 +188,18 @@ class Source:
     def _parsed(self, tokens: list[Token], root: type[Any]) -> Any:
         if (join := loose_join(tokens)) is not None:
             what = f"more than {MOST_LOOSE} JOINs without ON or USING"
-            raise _refusal(f"{what} are", _place(self.text, join.start), None, "write ON after each JOIN")
+            raise refusal(f"{what} are", place_of(self.text, join.start), None, "write ON after each JOIN")
         try:
-            parser = _Parser(dialect=_DIALECT)
+            parser = _Parser(dialect=DIALECT)
             whole = root is exp.Query
             trees = parser.parse(tokens, self.text) if whole else parser.parse_into(root, tokens, self.text)
         except ParseError as error:
             detail = error.errors[0] if error.errors else {}
             near = str(detail.get("highlight") or "")
             line, column = detail.get("line") or 1, (detail.get("col") or 1) - len(near) + 1
-            problem = _unfinished(tokens) or f"cannot be read at {near[:40]!r}"
+            problem = unfinished(tokens) or f"cannot be read at {near[:40]!r}"
             words = [token.text for token in tokens if token.token_type in (TokenType.VAR, TokenType.XOR)]
-            advice = unreadable(words) or _near(near, tokens, detail) or misspelt_keyword(words, self.names)
+            advice = unreadable(words) or near_advice(near, tokens, detail) or misspelt_keyword(words, self.names)
             raise QueryError(problem, expected=self.expected, advice=advice, line=line, column=max(column, 1)) from None
         except Exception:  # a deep or odd text may crash the parser itself; its own error is hidden
             raise QueryError("cannot be read", expected=self.expected, line=1, column=1) from None
@@ -278,7 +224,7 @@ class Source:
 
     def _scalar_node(self, node: Any) -> None:
         if isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
-            self.refuse(node, "IN with anything but a list of values is", _INNER)
+            self.refuse(node, "IN with anything but a list of values is", INNER)
         if isinstance(node, exp.DataType) and node.this.name not in _TYPES:
             kind = node.sql(dialect="duckdb").lower()[:30]
             self.refuse(node, f"the type {kind} is", "write CAST(x AS DOUBLE), INTEGER, VARCHAR or DATE")
@@ -406,13 +352,13 @@ class Source:
         while node is not None:
             starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
             if starts:
-                return _place(self.text, min(starts))
+                return place_of(self.text, min(starts))
             node = node.parent
         return 1, 1
 
     def refuse(self, node: Any, what: str, instead: str | None = None, besides: str | None = None) -> NoReturn:
         """Raise an error: what is not supported, where it is, and what to write instead or what is expected."""
-        raise _refusal(what, self.at(node), None if instead else self.expected, instead or besides)
+        raise refusal(what, self.at(node), None if instead else self.expected, instead or besides)
 
 
 def _first_text(node: Any) -> str:
@@ -432,108 +378,6 @@ def _copies(node: Any) -> int:
     return 1
 
 
-def tokens_of(text: str) -> list[Token]:
-    """The tokens of a text; a text that is too long is refused."""
-    if len(text) > MAX_TEXT:
-        raise QueryError(f"the text has {len(text):,} characters, more than {MAX_TEXT:,}", advice="ask it in parts")
-    if not writable(text):
-        raise QueryError(
-            "the text holds a NUL or half a surrogate pair, which no name or value has", advice="remove it"
-        )
-    try:
-        tokens = _TOKENIZER.tokenize(text)
-    except Exception:  # sqlglot may raise any exception on hostile text
-        raise QueryError("the text cannot be read: a quote or a comment is not closed", line=1, column=1) from None
-    if len(tokens) > MAX_WORDS:
-        raise QueryError(
-            f"the text has {len(tokens):,} words and signs, more than {MAX_WORDS:,}", advice="ask it in parts"
-        )
-    return tokens
-
-
-def _checked(text: str, statement: bool, expected: str, names: Sequence[str]) -> tuple[list[Token], int | None]:
-    """The tokens of one statement and the number after TOP; refused if it nests too deeply or holds a bad word."""
-    tokens = tokens_of(text)
-    tokens, top = without_top(tokens) if statement else (tokens, None)
-    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
-        tokens.pop()
-    if not tokens:
-        raise QueryError("the text is empty", expected=expected, line=1, column=1)
-    depth = run = 0
-    following = [*(token.token_type for token in tokens[1:]), None]
-    words = [*(token.text for token in tokens[1:]), ""]
-    problem: tuple[str, str | None]
-    for index, token in enumerate(tokens):
-        kind = token.token_type
-        depth += (kind in _OPENING) - (kind in _CLOSING)
-        run = run + 1 if kind in _PREFIX else 0
-        if kind == TokenType.SEMICOLON:
-            problem = ("more than one statement is", "ask one at a time")
-        elif kind == TokenType.SELECT and not statement:
-            problem = ("SELECT here is", _INNER if index else _ALREADY)
-        elif kind == TokenType.UNKNOWN and token.text.upper() != "UNKNOWN":
-            problem = (f"{token.text[:20]} is", _NAMES)
-        elif kind in _HINTS:
-            problem = (f"{token.text.upper()} is", _HINTS[kind])
-        elif (kind, following[index]) in _GAPS:
-            problem = (f"{token.text.upper()!r} with nothing on one side is", None)
-        elif kind == TokenType.NOT and token.text == "!" and following[index] not in _MATCHES:
-            problem = ("! is", "write NOT")
-        elif index == 0 and kind not in BEGINNINGS and (statement or _is_statement(token.text, words[0])):
-            problem = (f"{token.text[:20]!r} at the start is", _select_instead(token.text, names))
-        elif depth + run > MAX_NESTING:
-            problem = (f"nesting more than {MAX_NESTING} deep is", "ask it in parts")
-        else:
-            continue
-        what, instead = problem
-        raise _refusal(what, _place(text, token.start), None if instead else expected, instead)
-    return tokens, top
-
-
-def _is_statement(first: str, second: str) -> bool:
-    """Whether the first two words begin a statement; a condition may begin with any column name."""
-    word = second == "*" or (second[:1].isalpha() and second.upper() not in _CONNECTIVES)
-    return word and (first.upper() in _VERBS or _misspelt(first))
-
-
-def _misspelt(first: str) -> bool:
-    return first.upper() not in _VERBS and bool(nearest(first, ["SELECT"], likeness=0.8))
-
-
-def _select_instead(first: str, names: Sequence[str]) -> str:
-    if _misspelt(first):
-        return "did you mean SELECT?"
-    return statement_instead(first, list(map(written, names))) or f"only SELECT is supported: {SELECTS}"
-
-
-def _near(near: str, tokens: list[Token], detail: dict[str, Any]) -> str | None:
-    """Advice for a text that cannot be read, by what stands there."""
-    if near in ("[", "#"):
-        return _NAMES if near == "[" else "a comment begins with --"
-    place = [(token.line, token.col) for token in tokens]
-    at = (detail.get("line"), detail.get("col"))
-    before = tokens[place.index(at) - 1] if at in place[1:] else None
-    if before is not None and near.startswith("'") and len(before.text) == 1 and before.token_type == TokenType.VAR:
-        return f"write the text in single quotes alone, without {before.text} before it"
-    return None
-
-
-def _unfinished(tokens: list[Token]) -> str | None:
-    """What is missing from a text that could not be read, if it was cut short or its parentheses do not match."""
-    if tokens[-1].token_type in _PENDING:
-        return f"ends too early after {tokens[-1].text[:20]}"
-    kinds = [token.token_type for token in tokens]
-    unclosed = kinds.count(TokenType.L_PAREN) - kinds.count(TokenType.R_PAREN)
-    return f"a {')' if unclosed > 0 else '('} is missing" if unclosed else None
-
-
-def written(name: str) -> str:
-    """A name as it must be written in a text: in double quotes unless it is a plain word."""
-    words = _DIALECT.tokenize(name) if re.fullmatch(r"\w+", name) else []
-    plain = len(words) == 1 and words[0].token_type in _DIALECT.parser_class.ID_VAR_TOKENS
-    return name if plain else identifier(name)
-
-
 def _unquoted(text: str, names: Sequence[str]) -> str:
     """Advice for a text that cannot be read because a name needs quotes and has none."""
     folded = text.casefold()
@@ -546,14 +390,6 @@ def _aggregates(text: str) -> str:
     """Advice for a condition that begins with an aggregate function."""
     begins = re.match(r"\s*(count|sum|avg)\s*\(", text, re.IGNORECASE)
     return f"begin with SELECT, as in SELECT {begins[1].lower()}(...) FROM t WHERE ..." if begins else ""
-
-
-def _refusal(what: str, place: Place, expected: str | None, advice: str | None) -> QueryError:
-    return QueryError(f"{what} not supported", expected=expected, advice=advice, line=place[0], column=place[1])
-
-
-def _place(text: str, offset: int) -> Place:
-    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def named(node: Any) -> str:

@@ -28,8 +28,9 @@ from maquette.query.expression import (
     located,
     plain,
 )
-from maquette.query.sql.grammar import COMPARISONS, Source, instead, named, tokens_of, written
+from maquette.query.sql.grammar import COMPARISONS, Source, instead, named
 from maquette.query.sql.levels import MIXED, on_levels
+from maquette.query.sql.words import tokens_of, written
 from maquette.schema import Comparison, Schema, nearest, quoted
 
 _MIRRORED: dict[Comparison, Comparison] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from maquette.errors import QueryError
-from maquette.query.sql.grammar import MAX_TEXT
+from maquette.query.sql.words import MAX_TEXT
 from maquette.schema import nearest
 
 CutRule = Literal["refuse", "between"]
