@@ -280,3 +280,20 @@ def test_what_rises_with_a_real_number_is_decided_by_the_ends_of_bins(
 ) -> None:
     ((truth,),) = rows.execute(f"SELECT count(*) FROM t WHERE {condition}").fetchall()
     assert asked(table, "count(*)", f"WHERE {condition}").value == truth
+
+
+@pytest.mark.parametrize("where", ["", " WHERE k < 3", " WHERE k > 9"])
+@pytest.mark.parametrize("word", ["IN", "NOT IN"])
+def test_a_public_list_leaves_null_out_as_a_database_does(word: str, where: str) -> None:
+    """Also where no value of the list is a level: then NOT IN holds for every row but those of NULL."""
+    schema = mq.Schema([mq.Category("g", ["a", "b", "c"], nullable=True)])
+    rows, codes = {"g": ["a", "b", None, "c", None] * 20}, {"code": ["zz", "yy", "a"], "k": [1, 2, 3]}
+    text = f"SELECT count(*) FROM people WHERE g {word} (SELECT code FROM codes{where})"
+    with duckdb.connect() as connection:
+        connection.register("people", pa.table(rows))
+        connection.register("codes", pa.table(codes))
+        ((truth,),) = connection.execute(text).fetchall()
+    public = {"codes": PublicTable(codes, key="code")}
+    with mq.Curator(mq.open_table(rows, schema), mq.Budget(epsilon=9e3), noise=Shifted(0)) as curator:
+        ((number,),) = mq.answer(curator, text, epsilon=8e3, table="people", public=public).rowset
+    assert number == truth

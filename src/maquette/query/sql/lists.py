@@ -53,9 +53,12 @@ def _write(work: Work, node: Any, inner: Any, table: PublicTable) -> None:
         work.source.refuse(node, "IN of a list with NULL is", f"add WHERE {wanted.name} IS NOT NULL to the subquery")
     column = node.this.unnest()
     name = work.reader.match(column.this) if isinstance(column, exp.Column) else None
-    if name is not None and single(work.schema[name]):  # other values are those of no row
+    if chosen and name is not None and single(work.schema[name]):  # other values are those of no row
         levels = set(work.schema[name].values)
         chosen = [value for value in chosen if value in levels]
+        if not chosen:  # no value is in the list, and of NULL that is not known, so NOT IN leaves it out
+            node.replace(exp.NEQ(this=column.copy(), expression=column.copy()))
+            return
     if chosen:
         node.set("query", None)
         node.set("expressions", [literal_of(value) for value in chosen])
